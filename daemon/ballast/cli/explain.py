@@ -21,7 +21,7 @@ from ballast.cli.planning.evidence import Origin, gather, variables
 from ballast.cli.planning.plan import Cluster, Kubeconfig, Live, Metrics, PodMetrics, Set
 from ballast.eviction.explanation import explanation
 from ballast.eviction.gate import Gate
-from ballast.jobs.eviction.rules import aims_of
+from ballast.planning.rules import aims_of
 
 
 def explain(

@@ -9,19 +9,28 @@ import sys
 import threading
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import IO
+from typing import IO, cast
 
 import msgspec
 
 from ballast.base.errors import WorkerError
-from ballast.planning.request import PlanRequest, PlanResponse, decode, send
+from ballast.planning.moment import Moment
+from ballast.planning.request import FailureResponse, R, Request, decode, send
 
 DEADLINE = 60.0
+"""Seconds of the machine after which a request is given up and the process killed."""
+
 MEMORY = 256 * 2**20
+"""Bytes that the process may have for itself: Python, numpy and the code."""
+
 MEMORY_PER_POD = 3072
+"""Bytes that it may have more for each pod."""
+
 MEMORY_PER_NODE = 16 * 1024
+"""Bytes that it may have more for each node."""
+
 PAUSE = 0.0005
-"""Seconds in which waiting requests have their turn, between two pieces that are handed over."""
+"""Seconds between two pieces of a request, in which other threads of the daemon have their turn."""
 
 COMMAND = (sys.executable, "-m", "ballast.planning.start")
 _never = threading.Event()
@@ -45,13 +54,13 @@ class PlanningProcess:
         """The process, while there is one."""
         return self._process.pid if self._process else None
 
-    def ask(self, request: PlanRequest) -> PlanResponse:
+    def ask(self, request: Request[R]) -> R:
         """Raises WorkerError when the process cannot be started, ends, or takes too long."""
         with self._turn:
             return self._ask(request)
 
-    def _ask(self, request: PlanRequest) -> PlanResponse:
-        process = self._started()
+    def _ask(self, request: Request[R]) -> R:
+        process = self._start()
         assert process.stdin is not None
         assert process.stdout is not None
         late = threading.Event()
@@ -59,7 +68,7 @@ class PlanningProcess:
         timer.daemon = True
         timer.start()
         try:
-            return _asked(process.stdin, process.stdout, request, self._deadline)
+            return _exchange(process.stdin, process.stdout, request, self._deadline)
         except (OSError, EOFError, ValueError, msgspec.DecodeError) as error:
             raise WorkerError(self._ending(process, late.is_set(), error)) from error
         except WorkerError:
@@ -70,7 +79,7 @@ class PlanningProcess:
 
     def prepare(self) -> None:
         """Starts it, if it does not run, before there is something to ask. Raises WorkerError."""
-        self._started()
+        self._start()
 
     def stop(self) -> None:
         """Ends it at once, also in the middle of a request."""
@@ -80,7 +89,7 @@ class PlanningProcess:
         if process is not None:
             self._end(process)
 
-    def _started(self) -> subprocess.Popen[bytes]:
+    def _start(self) -> subprocess.Popen[bytes]:
         """In a group of its own, out of reach of a terminal's signals, but not in a session of its own: Linux may
         schedule sessions as peers, whatever their priority.
         """
@@ -127,17 +136,15 @@ class PlanningProcess:
         return code
 
 
-def allowance(request: PlanRequest) -> int:
-    """Bytes that the worker may have for a request."""
-    bodies = sum(map(len, request.usage.bodies.values())) if request.usage else 0
-    return (
-        MEMORY + MEMORY_PER_POD * len(request.objects.pods) + MEMORY_PER_NODE * len(request.objects.nodes) + 8 * bodies
-    )
+def allowance(moment: Moment) -> int:
+    """Bytes of memory that the process may have for a request about this moment."""
+    bodies = sum(map(len, moment.usage.bodies.values())) if moment.usage else 0
+    return MEMORY + MEMORY_PER_POD * len(moment.objects.pods) + MEMORY_PER_NODE * len(moment.objects.nodes) + 8 * bodies
 
 
-def _asked(stdin: IO[bytes], stdout: IO[bytes], request: PlanRequest, seconds: float) -> PlanResponse:
+def _exchange(stdin: IO[bytes], stdout: IO[bytes], request: Request[R], seconds: float) -> R:
     try:
-        stdin.write(pickle.dumps((allowance(request), seconds)))
+        stdin.write(pickle.dumps((allowance(request.moment), seconds)))
         send(request, stdin.write, lambda: _never.wait(PAUSE))
         stdin.flush()
     except BrokenPipeError:
@@ -145,11 +152,10 @@ def _asked(stdin: IO[bytes], stdout: IO[bytes], request: PlanRequest, seconds: f
     size = stdout.read(8)
     if len(size) < 8:
         raise EOFError
-    body = stdout.read(int.from_bytes(size, "big"))
-    answer = decode(body)
-    if answer.problem:
-        raise WorkerError(f"the plan could not be made: {answer.problem}")
-    return answer
+    response = decode(stdout.read(int.from_bytes(size, "big")))
+    if isinstance(response, FailureResponse):
+        raise WorkerError(f"the plan could not be made: {response.problem}")
+    return cast(R, response)
 
 
 def _kill(process: subprocess.Popen[bytes], late: threading.Event) -> None:

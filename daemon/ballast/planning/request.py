@@ -5,26 +5,66 @@ from __future__ import annotations
 import pickle
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, BinaryIO, TypeVar
+from typing import Any, BinaryIO, Generic, TypeAlias, TypeVar
 
 import msgspec
 import numpy as np
 
-from ballast.eviction.facts import ClusterObjects
-from ballast.eviction.history import NOTHING_YET, History
 from ballast.eviction.plan import Aims, EvictionPlan, Kind
 from ballast.eviction.rules import UNLIMITED, EvictionLimit, GateRules
-from ballast.model.limits import EQUAL, Limit, Weights
+from ballast.model.limits import Limit
 from ballast.model.pod import Pod
-from ballast.model.sample import Floats
 from ballast.placement.batch import BatchPlan, BatchRules
 from ballast.placement.batch_balance import MeasuredLoad
-from ballast.telemetry.pods import PodAnswers
+from ballast.planning.moment import Moment
 
 PIECE = 250
 """Objects that are handed over at once: fractions of a millisecond."""
 
 T = TypeVar("T")
+
+
+class PlansResponse(msgspec.Struct, frozen=True, tag="plans"):
+    """Of `expected` pods, `measured` said what they use; `rejected` samples did not count.
+
+    `problems` say which usage could not be read, and why. `megabytes` is the most memory that the process ever had.
+    """
+
+    plans: tuple[EvictionPlan, ...] = ()
+    measured: int = 0
+    expected: int = 0
+    problems: dict[str, str] = {}
+    rejected: dict[str, int] = {}
+    megabytes: float = 0.0
+
+
+class BatchResponse(msgspec.Struct, frozen=True, tag="batch"):
+    """Where the pods of a batch should go."""
+
+    plan: BatchPlan
+
+
+class ExplanationResponse(msgspec.Struct, frozen=True, tag="explanation"):
+    """`ballast.eviction.explanation` of a pod; None: there is no such pod."""
+
+    explanation: dict[str, Any] | None
+
+
+class FailureResponse(msgspec.Struct, frozen=True, tag="failure"):
+    """A sentence: why there is no other response."""
+
+    problem: str
+
+
+Response: TypeAlias = PlansResponse | BatchResponse | ExplanationResponse | FailureResponse
+R = TypeVar("R", PlansResponse, BatchResponse, ExplanationResponse)
+
+
+@dataclass(frozen=True)
+class Request(Generic[R]):
+    """What a guest wants to know of a moment; `R` is the response to it."""
+
+    moment: Moment
 
 
 @dataclass(frozen=True)
@@ -38,8 +78,15 @@ class RequestedPlan:
 
 
 @dataclass(frozen=True)
-class RequestedBatch:
-    """The pods to place together, by UID."""
+class PlansRequest(Request[PlansResponse]):
+    """Asks for plans of evictions: they are made in order until one has a step."""
+
+    plans: tuple[RequestedPlan, ...]
+
+
+@dataclass(frozen=True)
+class BatchRequest(Request[BatchResponse]):
+    """Asks where pods should go that are placed together."""
 
     uids: tuple[str, ...]
     rules: BatchRules
@@ -48,78 +95,31 @@ class RequestedBatch:
 
 
 @dataclass(frozen=True)
-class RequestedExplanation:
-    """The pod to explain, namespace/name; `ceiling` is the load that a target may reach."""
+class ExplanationRequest(Request[ExplanationResponse]):
+    """Asks what every check says about one pod, named namespace/name; `ceiling` is the load a target may reach."""
 
     pod: str
     rules: GateRules
     ceiling: Limit
 
 
-@dataclass(frozen=True)
-class PlanRequest:
-    """Everything planning needs of one moment. `load` is [node, resource] in the order of the nodes, NaN where unknown.
-
-    The `wanted` plans are made in their order until one has a step.
-    """
-
-    now: float
-    resources: tuple[str, ...]
-    load: Floats
-    wanted: tuple[RequestedPlan, ...]
-    objects: ClusterObjects = field(default_factory=ClusterObjects)
-    history: History = NOTHING_YET
-    pool_label: str | None = None
-    weights: Weights = field(default_factory=lambda: EQUAL)
-    peak: Floats | None = None
-    """[node, resource] as `load`: the p95 of the day, NaN where unknown; None where nobody asks."""
-    silent: int | None = None
-    """Nodes of unknown load that were measured before; None: all of unknown load."""
-    usage: PodAnswers | None = None
-    error: Floats | None = None
-    """As `load`: the standard errors of the loads."""
-    batch: RequestedBatch | None = None
-    """Asks for the placement of a batch instead of plans of moves."""
-    explained: RequestedExplanation | None = None
-    """Asks what the checks say about one pod instead."""
-
-
-class PlanResponse(msgspec.Struct, frozen=True):
-    """`plans` that were made, or the plan of the `batch`, or the `explanation` of a pod (None: there is no such pod).
-
-    Of `expected` pods, `measured` said what they use; `rejected` samples did not count. `problem` is a sentence when
-    there is no plan; `megabytes` the most memory that the worker ever had.
-    """
-
-    plans: tuple[EvictionPlan, ...] = ()
-    batch: BatchPlan | None = None
-    explanation: dict[str, Any] | None = None
-    measured: int = 0
-    expected: int = 0
-    problems: dict[str, str] = {}
-    rejected: dict[str, int] = {}
-    warnings: tuple[str, ...] = ()
-    problem: str | None = None
-    megabytes: float = 0.0
-
-
-_answers = msgspec.msgpack.Decoder(PlanResponse)
+_responses: msgspec.msgpack.Decoder[Response] = msgspec.msgpack.Decoder(Response)
 _rows = msgspec.msgpack.Decoder(list[tuple[Any, ...]])
 _SEQUENCES = ("nodes", "workloads", "budgets", "autoscalers", "namespaces", "node_claims")
 _ATTACHED = ("claims", "volumes", "classes", "csi_nodes", "slices")
 _PODS, _BODY, _HEAD = "pods", "body", "head"
 
 
-def send(request: PlanRequest, write: Callable[[bytes], object], pause: Callable[[], object] = lambda: None) -> None:
+def send(request: Request[Any], write: Callable[[bytes], object], pause: Callable[[], object] = lambda: None) -> None:
     """In pieces, with a `pause` after each."""
     for piece in _pieces(request):
         write(pickle.dumps(piece, pickle.HIGHEST_PROTOCOL))
         pause()
 
 
-def receive(stream: BinaryIO) -> PlanRequest:
+def receive(stream: BinaryIO) -> Request[Any]:
     """Raises EOFError at the end of the stream."""
-    found: dict[str, list[Any]] = {name: [] for name in (*_SEQUENCES, *_ATTACHED, _PODS)}
+    items: dict[str, Any] = {name: [] for name in (*_SEQUENCES, *_ATTACHED, _PODS)}
     bodies: dict[str, bytes] = {}
     shared: list[Any] = []
     strings: dict[str, str] = {}
@@ -131,48 +131,53 @@ def receive(stream: BinaryIO) -> PlanRequest:
             bodies[content[0]] = content[1]
         elif name == _PODS:
             shared += content[0]
-            found[_PODS] += _pods(content[1], shared, strings)
+            items[_PODS] += _pods(content[1], shared, strings)
         else:
-            found[name] += content
-    known = {name: found.pop(name) for name in _ATTACHED}
-    attachments = content.objects.attachments
-    attached = {name: items for name, items in known.items() if getattr(attachments, name) is not None}
-    objects = replace(content.objects, **found, attachments=replace(attachments, **attached))
-    request: PlanRequest = replace(content, objects=objects)
-    return request if request.usage is None else replace(request, usage=replace(request.usage, bodies=bodies))
+            items[name] += content
+    request: Request[Any] = content
+    moment = request.moment
+    listed = {name: items.pop(name) for name in _ATTACHED}
+    attachments = moment.objects.attachments
+    attached = {name: objects for name, objects in listed.items() if getattr(attachments, name) is not None}
+    objects = replace(moment.objects, **items, attachments=replace(attachments, **attached))
+    usage = None if moment.usage is None else replace(moment.usage, bodies=bodies)
+    return replace(request, moment=replace(moment, objects=objects, usage=usage))
 
 
-def encode(answer: PlanResponse) -> bytes:
-    return msgspec.msgpack.encode(answer)
+def encode(response: Response) -> bytes:
+    return msgspec.msgpack.encode(response)
 
 
-def decode(body: bytes) -> PlanResponse:
+def decode(body: bytes) -> Response:
     """Raises msgspec.DecodeError."""
-    return _answers.decode(body)
+    return _responses.decode(body)
 
 
-def _pieces(request: PlanRequest) -> Iterator[tuple[str, Any]]:
+def _pieces(request: Request[Any]) -> Iterator[tuple[str, Any]]:
+    """The objects of the moment and the answers about pods first, the request without them last."""
+    moment = request.moment
     for name in _SEQUENCES:
-        for piece in _cut(getattr(request.objects, name)):
+        for piece in _cut(getattr(moment.objects, name)):
             yield name, list(piece)
-    attachments = request.objects.attachments
+    attachments = moment.objects.attachments
     for name in _ATTACHED:
         for piece in _cut(getattr(attachments, name) or ()):
             yield name, list(piece)
     numbers: dict[int, int] = {}
-    for piece in _cut(request.objects.pods):
+    for piece in _cut(moment.objects.pods):
         shared: list[Any] = []
         rows = [_row(pod, numbers, shared) for pod in piece]
         yield _PODS, (shared, msgspec.msgpack.encode(rows))
-    usage = request.usage
+    usage = moment.usage
     if usage is not None:
         for resource, body in usage.bodies.items():
             yield _BODY, (resource, body)
         usage = replace(usage, bodies={})
     bare: dict[str, Any] = dict.fromkeys((*_SEQUENCES, _PODS), ())
     empty: dict[str, Any] = {name: () for name in _ATTACHED if getattr(attachments, name) is not None}
-    objects = replace(request.objects, **bare, attachments=replace(attachments, **empty))
-    yield _HEAD, replace(request, usage=usage, load=np.ascontiguousarray(request.load), objects=objects)
+    objects = replace(moment.objects, **bare, attachments=replace(attachments, **empty))
+    load = np.ascontiguousarray(moment.load)
+    yield _HEAD, replace(request, moment=replace(moment, objects=objects, usage=usage, load=load))
 
 
 def _cut(items: Sequence[T]) -> Iterator[Sequence[T]]:

@@ -12,7 +12,9 @@ import resource
 import signal
 import sys
 import traceback
+from collections.abc import Callable
 from dataclasses import replace
+from typing import Any, cast
 
 import numpy as np
 
@@ -22,14 +24,22 @@ from ballast.eviction.facts import Facts
 from ballast.eviction.gate import Gate
 from ballast.eviction.plan import EvictionPlan, make_plan
 from ballast.eviction.planners.registry import planner
-from ballast.model.sample import Floats
+from ballast.model.sample import Bools
 from ballast.placement.batch import plan_batch
 from ballast.placement.planners.layout import Layout, layout
+from ballast.planning.moment import Moment
 from ballast.planning.request import (
-    PlanRequest,
-    PlanResponse,
-    RequestedBatch,
+    BatchRequest,
+    BatchResponse,
+    ExplanationRequest,
+    ExplanationResponse,
+    FailureResponse,
+    PlansRequest,
+    PlansResponse,
+    R,
+    Request,
     RequestedPlan,
+    Response,
     encode,
     receive,
 )
@@ -39,56 +49,97 @@ EXAMPLES = 5
 """Refused pods that are listed with their reason, for each check."""
 
 
-def answer(request: PlanRequest) -> PlanResponse:
+def answer(request: Request[R]) -> R:
     """Pure, but for the time it takes."""
-    if request.batch is not None:
-        return _batch(request, request.batch)
-    usage = decode(request.usage) if request.usage else None
-    objects = request.objects
-    known = np.isfinite(request.load)
-    kept = [column for column in range(len(request.resources)) if known[:, column].any()]
-    arranged = layout(
-        objects.nodes,
-        objects.pods,
-        [request.resources[column] for column in kept],
-        request.load[:, kept],
-        usage.by_pod() if usage else None,
-        request.pool_label,
-        request.weights,
-        None if request.error is None else request.error[:, kept],
-    )
-    unknown = [node.name for node, row in zip(objects.nodes, known, strict=True) if not row.any()]
-    facts = Facts(objects, now=request.now, unknown=unknown, silent=request.silent)
-    if (asked := request.explained) is not None:
-        found = explanation(arranged, Gate(facts, asked.rules, request.history), asked.pod, asked.ceiling)
-        return PlanResponse(explanation=found, megabytes=_megabytes())
-    order = sorted(range(len(objects.nodes)), key=lambda row: objects.nodes[row].name)
-    peak = None if request.peak is None else request.peak[:, kept][order]
-    plans: list[EvictionPlan] = []
-    for wanted in request.wanted:
-        late = any(plan.steps for plan in plans)
-        if late and not (planner(wanted.kind).whole_nodes and _marked(request, wanted)):
-            continue
-        made = _plan(wanted, arranged, Gate(facts, wanted.rules, request.history), peak)
-        plans.append(replace(made, steps=()) if late else made)
-    running = sum(pod.phase == "Running" and bool(pod.node) for pod in objects.pods)
-    counted = request.usage.asked if request.usage else None
-    return _told(plans, usage, running if counted is None else counted)
+    return cast(R, _ANSWERS[type(request)](request))
 
 
-def _batch(request: PlanRequest, batch: RequestedBatch) -> PlanResponse:
-    objects = request.objects
-    labels = {each.name: each.labels for each in objects.namespaces}
+def _place(request: BatchRequest) -> BatchResponse:
+    objects = request.moment.objects
     plan = plan_batch(
         objects.nodes,
         objects.pods,
-        batch.uids,
-        batch.rules,
-        now=request.now,
-        namespaces=labels,
-        measured=batch.measured,
+        request.uids,
+        request.rules,
+        now=request.moment.now,
+        namespaces={namespace.name: namespace.labels for namespace in objects.namespaces},
+        measured=request.measured,
     )
-    return PlanResponse(batch=plan, megabytes=_megabytes())
+    return BatchResponse(plan)
+
+
+def _explain(request: ExplanationRequest) -> ExplanationResponse:
+    arranged, facts, _ = _arrange(request.moment)
+    gate = Gate(facts, request.rules, request.moment.history)
+    return ExplanationResponse(explanation(arranged, gate, request.pod, request.ceiling))
+
+
+def _make_plans(request: PlansRequest) -> PlansResponse:
+    """Until a plan has a step. After that, plans only say which nodes stay empty, where some are marked so."""
+    moment = request.moment
+    arranged, facts, usage = _arrange(moment)
+    peak = None
+    if moment.peak is not None:
+        order = sorted(range(len(moment.objects.nodes)), key=lambda row: moment.objects.nodes[row].name)
+        peak = moment.peak[:, _measured(moment)][order]
+    plans: list[EvictionPlan] = []
+    for wish in request.plans:
+        late = any(plan.steps for plan in plans)
+        if late and not (planner(wish.kind).whole_nodes and _marked(moment, wish)):
+            continue
+        most = wish.most.of(int(np.count_nonzero(arranged.present)))
+        aims = wish.aims if most is None else replace(wish.aims, max_moves=most)
+        gate = Gate(facts, wish.rules, moment.history)
+        plan = make_plan(wish.kind, arranged, gate, aims, examples=EXAMPLES, peak=peak)
+        plans.append(replace(plan, steps=()) if late else plan)
+    return _respond(tuple(plans), moment, usage)
+
+
+_ANSWERS: dict[type[Request[Any]], Callable[[Any], Response]] = {
+    BatchRequest: _place,
+    ExplanationRequest: _explain,
+    PlansRequest: _make_plans,
+}
+
+
+def _arrange(moment: Moment) -> tuple[Layout, Facts, PodUsage | None]:
+    """A node without any known load is unknown; resources of which no load is known are left out."""
+    usage = decode(moment.usage) if moment.usage else None
+    kept = _measured(moment)
+    arranged = layout(
+        moment.objects.nodes,
+        moment.objects.pods,
+        [moment.resources[column] for column in kept],
+        moment.load[:, kept],
+        usage.by_pod() if usage else None,
+        moment.pool_label,
+        moment.weights,
+        None if moment.error is None else moment.error[:, kept],
+    )
+    known: Bools = np.asarray(np.isfinite(moment.load).any(axis=1))
+    unknown = [node.name for node, is_known in zip(moment.objects.nodes, known.tolist(), strict=True) if not is_known]
+    return arranged, Facts(moment.objects, now=moment.now, unknown=unknown, silent=moment.silent), usage
+
+
+def _measured(moment: Moment) -> list[int]:
+    """The columns of the load in which anything is known."""
+    known = np.isfinite(moment.load)
+    return [column for column in range(len(moment.resources)) if known[:, column].any()]
+
+
+def _marked(moment: Moment, wish: RequestedPlan) -> bool:
+    """Whether any node is marked as emptied; it must be reconsidered every cycle."""
+    return any(handed_over(node, wish.rules.prefix) for node in moment.objects.nodes)
+
+
+def _respond(plans: tuple[EvictionPlan, ...], moment: Moment, usage: PodUsage | None) -> PlansResponse:
+    memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (2**20 if sys.platform == "darwin" else 1024)
+    if usage is None or moment.usage is None:
+        return PlansResponse(plans, megabytes=memory)
+    expected = moment.usage.asked
+    if expected is None:
+        expected = sum(pod.phase == "Running" and bool(pod.node) for pod in moment.objects.pods)
+    return PlansResponse(plans, usage.measured, expected, dict(usage.problems), dict(usage.rejected), memory)
 
 
 def main() -> None:
@@ -104,19 +155,19 @@ def main() -> None:
         _limit_memory(memory)
         signal.setitimer(signal.ITIMER_REAL, seconds)
         try:
-            found = answer(receive(sys.stdin.buffer))
+            response = answer(receive(sys.stdin.buffer))
         except EOFError:
             return
         except MemoryError:
-            found = PlanResponse(problem=f"it needs more than the {memory >> 20:,} MiB it may have")
+            response = FailureResponse(f"it needs more than the {memory >> 20:,} MiB it may have")
         except Exception as error:
             traceback.print_exc()
-            found = PlanResponse(problem=f"{type(error).__name__}: {error}")
-        body = encode(found)
+            response = FailureResponse(f"{type(error).__name__}: {error}")
+        body = encode(response)
         out.write(len(body).to_bytes(8, "big") + body)
         out.flush()
         signal.setitimer(signal.ITIMER_REAL, 0)
-        if found.problem:
+        if isinstance(response, FailureResponse):
             return
         gc.collect()
 
@@ -125,32 +176,3 @@ def _limit_memory(size: int) -> None:
     """Only Linux counts all private memory as data; elsewhere the limit does nothing or is refused."""
     if sys.platform == "linux":
         resource.setrlimit(resource.RLIMIT_DATA, (size, resource.getrlimit(resource.RLIMIT_DATA)[1]))
-
-
-def _marked(request: PlanRequest, wanted: RequestedPlan) -> bool:
-    """Whether any node is marked as emptied; it must be reconsidered every cycle."""
-    return any(handed_over(node, wanted.rules.prefix) for node in request.objects.nodes)
-
-
-def _plan(wanted: RequestedPlan, arranged: Layout, gate: Gate, peak: Floats | None) -> EvictionPlan:
-    most = wanted.most.of(int(np.count_nonzero(arranged.present)))
-    aims = wanted.aims if most is None else replace(wanted.aims, max_moves=most)
-    return make_plan(wanted.kind, arranged, gate, aims, examples=EXAMPLES, peak=peak)
-
-
-def _told(plans: list[EvictionPlan], usage: PodUsage | None, expected: int) -> PlanResponse:
-    if usage is None:
-        return PlanResponse(plans=tuple(plans), megabytes=_megabytes())
-    return PlanResponse(
-        plans=tuple(plans),
-        measured=usage.measured,
-        expected=expected,
-        problems=dict(usage.problems),
-        rejected=dict(usage.rejected),
-        warnings=usage.warnings,
-        megabytes=_megabytes(),
-    )
-
-
-def _megabytes() -> float:
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (2**20 if sys.platform == "darwin" else 1024)

@@ -27,7 +27,7 @@ from ballast.jobs import crane, resource_claims, sentences, telemetry
 from ballast.jobs.batch import build as batch_build
 from ballast.jobs.batch import job as batch_job
 from ballast.jobs.eviction import build as eviction_build
-from ballast.jobs.eviction.cluster_facts import FURTHER_KINDS, KINDS
+from ballast.jobs.eviction.moments import FURTHER_KINDS, KINDS
 from ballast.jobs.power import build as power_build
 from ballast.jobs.progress import Hold, Known, Progress
 from ballast.jobs.publishing import PublishingJob

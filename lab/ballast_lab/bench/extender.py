@@ -33,8 +33,9 @@ from ballast.model.node import Node
 from ballast.model.node_state import NodeStates
 from ballast.model.pod import Pod
 from ballast.model.snapshot import Snapshot, Window
+from ballast.planning.moment import Moment
 from ballast.planning.process import PlanningProcess
-from ballast.planning.request import PlanRequest, RequestedPlan
+from ballast.planning.request import PlansRequest, RequestedPlan
 from ballast.serving.app import create_app
 from ballast.serving.board import Board
 from ballast.serving.rendering import render
@@ -247,15 +248,10 @@ def _again(work: Callable[[], object], rest: threading.Event, done: list[int]) -
         done += [1] * (not rest.is_set())
 
 
-def _errand(taken: Snapshot, pods: Sequence[Pod]) -> PlanRequest:
+def _errand(taken: Snapshot, pods: Sequence[Pod]) -> PlansRequest:
     """All three plans, which take seconds and find little to do."""
-    return PlanRequest(
-        now=taken.time,
-        resources=taken.resources,
-        load=taken.primary.mean.T,
-        wanted=tuple(RequestedPlan(kind) for kind in ("relieve", "redistribute", "rebalance")),
-        objects=ClusterObjects(taken.nodes, pods),
-    )
+    moment = Moment(taken.time, ClusterObjects(taken.nodes, pods), taken.resources, taken.primary.mean.T)
+    return PlansRequest(moment, tuple(RequestedPlan(kind) for kind in ("relieve", "redistribute", "rebalance")))
 
 
 def _listed(reader: Reader[Pod], pages: Sequence[bytes], pause: float) -> list[Pod]:

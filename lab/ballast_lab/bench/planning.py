@@ -28,7 +28,8 @@ from ballast.placement.planners.load_spread import deviations
 from ballast.placement.planners.rebalance import rebalance
 from ballast.placement.planners.redistribute import redistribute
 from ballast.placement.planners.simulated_placement import SimulatedPlacement
-from ballast.planning.request import PlanRequest, RequestedPlan, receive, send
+from ballast.planning.moment import Moment
+from ballast.planning.request import PlansRequest, RequestedPlan, receive, send
 from ballast.planning.worker import answer
 from ballast_lab.bench import many_moves
 from ballast_lab.bench.rows import Row, at_most
@@ -258,13 +259,9 @@ def _whole() -> list[Row]:
     """What a cycle costs: the handing over to the worker, and everything the worker does, but the starting of it."""
     world = _uneven(5000, 30, 200, 0, (1,))
     workloads = [Workload("ReplicaSet", "ns", f"d{i}", replicas=750) for i in range(200)]
-    wanted = (RequestedPlan("rebalance", GateRules(), most=EvictionLimit(percent=Fraction(1))),)
-    errand = PlanRequest(
-        now=NOW,
-        resources=RESOURCES,
-        load=world.load,
-        wanted=wanted,
-        objects=ClusterObjects(world.nodes, world.pods, workloads),
+    plan = RequestedPlan("rebalance", GateRules(), most=EvictionLimit(percent=Fraction(1)))
+    errand = PlansRequest(
+        Moment(NOW, ClusterObjects(world.nodes, world.pods, workloads), RESOURCES, world.load), (plan,)
     )
     longest, begun = 0.0, time.thread_time()
 
@@ -283,7 +280,7 @@ def _whole() -> list[Row]:
     started = time.process_time()
     steps = len(answer(given).plans[0].steps)
     planned = time.process_time() - started
-    hot = replace(given, load=np.full(world.load.shape, 0.9))
+    hot = replace(given, moment=replace(given.moment, load=np.full(world.load.shape, 0.9)))
     started = time.process_time()
     refused = answer(hot).plans[0].refused.get("node-fit", 0)
     nowhere = time.process_time() - started

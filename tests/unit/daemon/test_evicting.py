@@ -160,8 +160,8 @@ def test_without_a_known_landing_one_eviction_shows_whether_it_is_steered(
 
 def test_relieve_alone_says_too_that_the_landing_is_not_steered(calm: Rig) -> None:
     daemon = evicting(calm, steered=False, EVICTION__PLANNERS="relieve")
-    daemon.eviction.inputs._resumed = True
-    daemon.eviction.inputs._replacements._failed[STOCK] = calm.clock.wall()
+    daemon.eviction.follow_up._resumed = True
+    daemon.eviction.moments._replacements._failed[STOCK] = calm.clock.wall()
     assert "reservation" in evict(daemon)
     assert "has not asked the extender in the last 10 minutes" in (condition(daemon, "LandingNotSteered") or "")
     assert evictions(calm) == 0
@@ -243,11 +243,11 @@ def test_a_workload_that_was_just_scaled_is_left_alone(calm: Rig) -> None:
     evict(daemon)
     [step] = daemon.board.plans[0].steps
     pod = next(pod for pod in daemon.context.cache.pods() if f"{pod.namespace}/{pod.name}" == step.pod)
-    facts, relieve = daemon.eviction.facts, planner("relieve")
-    key = facts.gate(relieve, {pod.namespace}).facts.key(pod)
+    moments, relieve = daemon.eviction.moments, planner("relieve")
+    key = moments.gate(relieve, {pod.namespace}).facts.key(pod)
     assert key is not None
-    facts._replicas._changed[key] = calm.clock.wall()
-    verdict = next(each for each in facts.gate(relieve, {pod.namespace}).explain(pod) if each.check == "replacement")
+    moments._scaling._changed[key] = calm.clock.wall()
+    verdict = next(each for each in moments.gate(relieve, {pod.namespace}).explain(pod) if each.check == "replacement")
     assert (verdict.allowed, verdict.reason) == (False, "its workload was just scaled")
 
 
@@ -255,10 +255,10 @@ def test_who_was_scaled_is_seen_before_this_replica_leads(calm: Rig) -> None:
     daemon = evicting(calm, "dry-run")
     [workload, *_] = [each for each in daemon.context.workloads.workloads() if each.kind == "Deployment"]
     key = (workload.namespace, workload.kind, workload.name)
-    daemon.eviction.facts._replicas._replicas[key] = 99
+    daemon.eviction.moments._scaling._replicas[key] = 99
     calm.advance()
     calm.watch(daemon)
-    assert key in [(each.namespace, each.kind, each.name) for each in daemon.eviction.facts._replicas.beside([])]
+    assert key in [(each.namespace, each.kind, each.name) for each in daemon.eviction.moments._scaling.beside([])]
 
 
 def test_ballast_tells_that_it_plans(calm: Rig) -> None:

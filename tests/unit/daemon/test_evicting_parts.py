@@ -8,12 +8,12 @@ import numpy as np
 
 from ballast.base.metrics import Metrics
 from ballast.eviction.plan import Aims
-from ballast.jobs.eviction.hot_nodes import HotNodes, loads
-from ballast.jobs.eviction.recent_scaling import RecentScaling
+from ballast.jobs.eviction.observations import HotNodes, RecentScaling
 from ballast.model.node import Node
 from ballast.model.node_state import NodeStates
 from ballast.model.snapshot import Snapshot, Window
 from ballast.model.workload import Autoscaler, Workload
+from ballast.planning.moment import loads
 from ballast.settings import Settings
 from ballast.telemetry.metrics_server import MetricsServerSource
 from ballast.telemetry.pod_usage_cache import FEW, PodUsageCache

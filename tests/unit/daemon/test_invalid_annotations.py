@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from ballast.cluster.write import WriteTarget
-from ballast.jobs.eviction.invalid_annotations import InvalidAnnotations
+from ballast.jobs.eviction.observations import InvalidAnnotations
 from ballast.model.pod import Pod
 from ballast.model.workload import Namespace, Workload
 

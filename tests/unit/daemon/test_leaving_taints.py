@@ -49,7 +49,7 @@ def test_a_taint_is_enough_where_no_scheduler_asks(calm: Rig) -> None:
         until(lambda: _shown(calm, daemon), "the watch shows the taints")
         if not tainted(calm):
             break
-    assert not [node for node in tainted(calm) if node not in daemon.eviction.inputs._evictor.recorder.awaited_from()]
+    assert not set(tainted(calm)) - daemon.eviction.follow_up._evictor.recorder.awaited_from()
 
 
 def _shown(calm: Rig, daemon: Daemon) -> bool:
@@ -59,7 +59,7 @@ def _shown(calm: Rig, daemon: Daemon) -> bool:
 
 def test_a_pause_and_the_end_of_the_daemon_give_taints_back(calm: Rig) -> None:
     daemon = evicting(calm, steered=False, EVICTION__LANDING="taint")
-    taints = daemon.eviction.inputs._replacements.taints
+    taints = daemon.eviction.moments._replacements.taints
     assert taints is not None
     name = calm.names[0]
     assert taints.put(name) is None

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from io import BytesIO
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -22,8 +23,9 @@ from ballast.model.pod import Owner, Pod
 from ballast.model.shape import ContainerShape, shape_of
 from ballast.model.workload import Workload
 from ballast.planning import process as module
+from ballast.planning.moment import Moment
 from ballast.planning.process import PlanningProcess
-from ballast.planning.request import PlanRequest, RequestedPlan, receive, send
+from ballast.planning.request import PlansRequest, RequestedPlan, receive, send
 from ballast.planning.worker import answer
 from ballast.telemetry.pods import PodAnswers
 from tests.unit.daemon.rig import until
@@ -51,20 +53,18 @@ def pod(number: int, node: str) -> Pod:
     )
 
 
-def errand() -> PlanRequest:
+def errand(**moment: Any) -> PlansRequest:
     amounts = {"cpu": 10.0, "memory": 100 * 2.0**30, "pods": 100.0}
-    return PlanRequest(
-        now=NOW,
-        resources=("cpu", "memory"),
-        load=np.array([[0.9, 0.1], [0.1, 0.1], [np.nan, np.nan]]),
-        wanted=tuple(
-            RequestedPlan(kind, GateRules(max_unknown=0.5)) for kind in ("redistribute", "relieve", "rebalance")
-        ),
-        objects=ClusterObjects(
-            nodes=[Node(name, allocatable=amounts) for name in ("n1", "n2", "n3")],
-            pods=[pod(number, "n1") for number in range(9)] + [pod(9, "n2")],
-            workloads=[Workload("ReplicaSet", "shop", "web", replicas=10)],
-        ),
+    objects = ClusterObjects(
+        nodes=[Node(name, allocatable=amounts) for name in ("n1", "n2", "n3")],
+        pods=[pod(number, "n1") for number in range(9)] + [pod(9, "n2")],
+        workloads=[Workload("ReplicaSet", "shop", "web", replicas=10)],
+    )
+    load = np.array([[0.9, 0.1], [0.1, 0.1], [np.nan, np.nan]])
+    kinds = ("redistribute", "relieve", "rebalance")
+    return PlansRequest(
+        replace(Moment(NOW, objects, ("cpu", "memory"), load), **moment),
+        tuple(RequestedPlan(kind, GateRules(max_unknown=0.5)) for kind in kinds),
     )
 
 
@@ -75,27 +75,20 @@ def worker() -> Iterator[PlanningProcess]:
     one.stop()
 
 
-def told(given: PlanRequest) -> PlanRequest:
-    stream = BytesIO()
-    send(given, stream.write)
-    stream.seek(0)
-    return receive(stream)
-
-
 def test_what_is_sent_is_what_is_received() -> None:
     usage = PodAnswers(NOW, {"cpu": b"{}"}, {"memory": "refused"}, ("cpu", "memory"), 90.0, 30.0)
-    given = replace(errand(), usage=usage, history=History(confirmed={"n1": 3}), pool_label="pool")
-    found = told(given)
-    assert list(found.objects.pods) == list(given.objects.pods)
-    assert list(found.objects.nodes) == list(given.objects.nodes)
-    assert list(found.objects.workloads) == list(given.objects.workloads)
-    assert (found.usage, found.history, found.wanted) == (given.usage, given.history, given.wanted)
-    assert np.array_equal(found.load, given.load, equal_nan=True)
-    assert (
-        len({id(each.shape) for each in found.objects.pods})
-        == len({id(each.owner) for each in found.objects.pods})
-        == 1
-    )
+    request, stream = errand(usage=usage, history=History(confirmed={"n1": 3}), pool_label="pool"), BytesIO()
+    send(request, stream.write)
+    stream.seek(0)
+    received = receive(stream)
+    sent, arrived = request.moment, received.moment
+    assert list(arrived.objects.pods) == list(sent.objects.pods)
+    assert list(arrived.objects.nodes) == list(sent.objects.nodes)
+    assert list(arrived.objects.workloads) == list(sent.objects.workloads)
+    assert (arrived.usage, arrived.history, received.plans) == (sent.usage, sent.history, request.plans)
+    assert np.array_equal(arrived.load, sent.load, equal_nan=True)
+    pods = arrived.objects.pods
+    assert len({id(pod.shape) for pod in pods}) == len({id(pod.owner) for pod in pods}) == 1
 
 
 def test_a_plan_of_the_process_is_that_of_the_function(worker: PlanningProcess) -> None:
@@ -162,7 +155,7 @@ def test_memory_is_limited_and_said_to_be(worker: PlanningProcess, monkeypatch: 
 
 def test_an_unexpected_error_is_told(worker: PlanningProcess, capfd: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(WorkerError, match="the plan could not be made: IndexError"):
-        worker.ask(replace(errand(), load=np.zeros((3, 1))))
+        worker.ask(errand(load=np.zeros((3, 1))))
     assert "Traceback" in capfd.readouterr().err
     assert worker.ask(errand()).plans
 

@@ -12,7 +12,7 @@ import typer
 
 from ballast.base.errors import SettingsError, UsageError
 from ballast.eviction.rules import UNLIMITED, GateRules
-from ballast.jobs.eviction.rules import rules_of
+from ballast.planning.rules import rules_of
 from ballast.settings import Settings, examine
 from ballast.settings.names import VARIABLES, variable
 

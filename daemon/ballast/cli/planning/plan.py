@@ -29,7 +29,7 @@ from ballast.eviction.gate import Gate
 from ballast.eviction.plan import Kind, make_plan
 from ballast.eviction.planners.registry import planner
 from ballast.eviction.rules import UNLIMITED, EvictionLimit
-from ballast.jobs.eviction.rules import aims_of, limit
+from ballast.planning.rules import aims_of, limit
 
 app = typer.Typer(
     no_args_is_help=True,

@@ -5,20 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Protocol
 
-import numpy as np
-
 from ballast.cluster.context import Context
 from ballast.eviction.facts import ClusterObjects
 from ballast.jobs.batch.released import ReleasedPods
-from ballast.jobs.eviction.hot_nodes import loads, watched_of
-from ballast.jobs.eviction.rules import aims_of
 from ballast.model.pod import Pod
 from ballast.model.snapshot import Snapshot
 from ballast.placement.batch import BatchPlan, BatchRules
 from ballast.placement.batch_balance import MeasuredLoad
 from ballast.placement.reservations import Purpose, Reservation
+from ballast.planning.moment import Moment, loads, watched_of
 from ballast.planning.process import PlanningProcess
-from ballast.planning.request import PlanRequest, RequestedBatch
+from ballast.planning.request import BatchRequest
+from ballast.planning.rules import aims_of
 
 
 class HeldReservations(Protocol):
@@ -54,21 +52,14 @@ class BatchPlanner:
         nodes = self._context.cache.nodes()
         pods = [pod for pod in self._context.cache.pods() if pod.uid not in released]
         held = [each for each in self._room.active() if each.purpose is not Purpose.BATCH]
-        answer = self.worker.ask(
-            PlanRequest(
-                now=self._context.clock.wall(),
-                resources=(),
-                load=np.zeros((len(nodes), 0)),
-                wanted=(),
-                objects=ClusterObjects(
-                    nodes=nodes,
-                    pods=[*pods, *released.as_placed(), *map(_as_pod, held)],
-                    namespaces=self._context.workloads.namespaces(),
-                ),
-                batch=RequestedBatch(tuple(sorted(uids)), self._rules, self._measured([node.name for node in nodes])),
-            )
+        objects = ClusterObjects(
+            nodes=nodes,
+            pods=[*pods, *released.as_placed(), *map(_as_pod, held)],
+            namespaces=self._context.workloads.namespaces(),
         )
-        return answer.batch or BatchPlan()
+        measured = self._measured([node.name for node in nodes])
+        moment = Moment(self._context.clock.wall(), objects)
+        return self.worker.ask(BatchRequest(moment, tuple(sorted(uids)), self._rules, measured)).plan
 
     def _measured(self, nodes: list[str]) -> MeasuredLoad | None:
         snapshot = self._snapshot()

@@ -13,12 +13,11 @@ from ballast.actuation.protected import Protected
 from ballast.base.clock import SystemClock
 from ballast.cluster.context import Context
 from ballast.eviction.facts import WorkloadKey
-from ballast.jobs.eviction.cluster_facts import ClusterFacts
 from ballast.jobs.eviction.executor import PlanExecutor
 from ballast.jobs.eviction.explainer import Explainer
-from ballast.jobs.eviction.inputs import PlanInputs
+from ballast.jobs.eviction.follow_up import FollowUp
 from ballast.jobs.eviction.job import EvictionJob
-from ballast.jobs.eviction.rules import aims_of
+from ballast.jobs.eviction.moments import Moments, OtherParts
 from ballast.jobs.power import build as power_build
 from ballast.jobs.power.job import PowerJob
 from ballast.planning.process import PlanningProcess
@@ -78,32 +77,34 @@ def build(
             nominate=settings.eviction.nominate,
         ),
     )
-    facts = ClusterFacts(
+    moments = Moments(
         context,
         board=board,
         evictor=evictor,
         replacements=replacements,
         protected=protected,
-        power_plans=lambda: power.changing if power else frozenset(),
-        surging=lambda: surges.workloads if surges else frozenset(),
-        budgeted=_budgeted(settings),
+        others=OtherParts(
+            power_plans=lambda: power.changing if power else frozenset(),
+            surging=lambda: surges.workloads if surges else frozenset(),
+            budgeted=_budgeted(settings),
+        ),
     )
     usage = PodUsageCache(source, context.api.get, settings)
-    inputs = PlanInputs(context, facts=facts, usage=usage, evictor=evictor, replacements=replacements, surges=surges)
     worker = PlanningProcess()
     return EvictionJob(
         context,
-        facts=facts,
-        inputs=inputs,
+        moments=moments,
+        follow_up=FollowUp(context, evictor=evictor, replacements=replacements, surges=surges),
+        usage=usage,
         worker=worker,
         executor=PlanExecutor(
             context,
             board=board,
-            facts=facts,
+            moments=moments,
             evictor=evictor,
             empty=EmptyNodes(context.api, context.writer, prefix),
         ),
-        explainer=Explainer(inputs, worker, lambda: board.snapshot, aims_of(settings).ceiling),
+        explainer=Explainer(context, moments, usage, worker, lambda: board.snapshot),
     )
 
 

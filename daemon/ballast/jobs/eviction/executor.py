@@ -17,7 +17,7 @@ from ballast.eviction.document import numbers, steps
 from ballast.eviction.gate import NAMES
 from ballast.eviction.plan import EvictionPlan
 from ballast.eviction.planners.registry import planner
-from ballast.jobs.eviction.cluster_facts import ClusterFacts
+from ballast.jobs.eviction.moments import Moments
 from ballast.jobs.eviction.sentences import plan_sentence
 from ballast.model.pod import Pod
 from ballast.model.snapshot import Snapshot
@@ -30,11 +30,12 @@ class PlanExecutor:
     """In the job's thread only."""
 
     def __init__(
-        self, context: Context, *, board: Board, facts: ClusterFacts, evictor: Evictor, empty: EmptyNodes
+        self, context: Context, *, board: Board, moments: Moments, evictor: Evictor, empty: EmptyNodes
     ) -> None:
         self._settings, self._clock = context.settings.eviction, context.clock
         self._metrics, self._cache = context.metrics, context.cache
-        self._board, self._facts, self._evictor, self._empty = board, facts, evictor, empty
+        self._board, self._moments, self._evictor, self._empty = board, moments, evictor, empty
+        self.stopped = evictor.stopped
         self._plans: deque[Plan] = deque(maxlen=PLANS_KEPT)
         self._number = 0
 
@@ -84,7 +85,7 @@ class PlanExecutor:
         namespaces = {name.partition("/")[0] for name in homes}
         return self._evictor.carry_out(
             begun,
-            lambda: self._facts.gate(made_by, namespaces),
+            lambda: self._moments.gate(made_by, namespaces),
             lambda name: self._find(name, homes.get(name, "")),
             snapshot,
         )

@@ -8,11 +8,14 @@ from dataclasses import replace
 from typing import Any
 
 from ballast.base.errors import BallastError, WorkerError
-from ballast.jobs.eviction.inputs import PlanInputs
-from ballast.model.limits import Limit
+from ballast.cluster.context import Context
+from ballast.jobs.eviction.moments import Moments
+from ballast.jobs.eviction.plans import explaining_rules
 from ballast.model.snapshot import Snapshot
 from ballast.planning.process import PlanningProcess
-from ballast.planning.request import RequestedExplanation
+from ballast.planning.request import ExplanationRequest
+from ballast.planning.rules import aims_of
+from ballast.telemetry.pod_usage_cache import PodUsageCache
 
 WAIT = 10.0
 """Seconds that a question waits for the one before it."""
@@ -22,10 +25,16 @@ class Explainer:
     """Any thread may ask; one question is answered at a time."""
 
     def __init__(
-        self, inputs: PlanInputs, worker: PlanningProcess, snapshot: Callable[[], Snapshot | None], ceiling: Limit
+        self,
+        context: Context,
+        moments: Moments,
+        usage: PodUsageCache,
+        worker: PlanningProcess,
+        snapshot: Callable[[], Snapshot | None],
     ) -> None:
-        """`ceiling` is the load that a target may reach."""
-        self._inputs, self._worker, self._snapshot, self._ceiling = inputs, worker, snapshot, ceiling
+        self._settings, self._cache = context.settings, context.cache
+        self._moments, self._usage, self._worker, self._snapshot = moments, usage, worker, snapshot
+        self._ceiling = aims_of(context.settings).ceiling
         self._turn = threading.Semaphore()
 
     def explain(self, namespace: str, name: str) -> dict[str, Any] | None:
@@ -36,17 +45,15 @@ class Explainer:
         snapshot = self._snapshot()
         if snapshot is None:
             raise BallastError("no cycle has ended yet, so nothing is known about any pod")
-        pod = self._inputs.find(namespace, name)
+        pod = next((pod for pod in self._cache.pods() if pod.name == name and pod.namespace == namespace), None)
         if pod is None:
             return None
         if not self._turn.acquire(timeout=WAIT):
             raise BallastError("the planning process is busy; ask again in a minute")
         try:
-            rules = self._inputs.rules_for(pod.node)
-            request = replace(
-                self._inputs.request(snapshot, ()),
-                explained=RequestedExplanation(f"{namespace}/{name}", rules, self._ceiling),
-            )
+            moment = replace(self._moments.take(snapshot), usage=self._usage.of_all)
+            rules = explaining_rules(pod.node, self._settings, moment)
+            request = ExplanationRequest(moment, f"{namespace}/{name}", rules, self._ceiling)
             return self._worker.ask(request).explanation
         except WorkerError as error:
             raise BallastError(f"the checks could not be asked: {error}") from error

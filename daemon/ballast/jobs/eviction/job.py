@@ -1,20 +1,29 @@
-"""The eviction job: collects the inputs, has the worker plan, and executes the first plan that has steps."""
+"""The eviction job: takes the moment, has plans made, and executes the first plan that has steps."""
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 from ballast.base.errors import WorkerError
 from ballast.base.words import duration
 from ballast.cluster.context import Context
-from ballast.jobs.eviction.cluster_facts import ClusterFacts
+from ballast.jobs.eviction import sentences
 from ballast.jobs.eviction.executor import PlanExecutor
 from ballast.jobs.eviction.explainer import Explainer
-from ballast.jobs.eviction.inputs import PlanInputs
+from ballast.jobs.eviction.follow_up import FollowUp
+from ballast.jobs.eviction.moments import Moments
+from ballast.jobs.eviction.plans import choose, concerned
 from ballast.model.snapshot import Snapshot
+from ballast.planning.moment import Moment
 from ballast.planning.process import PlanningProcess
-from ballast.planning.request import PlanRequest, PlanResponse
+from ballast.planning.request import PlansRequest, PlansResponse, RequestedPlan
+from ballast.telemetry.pod_usage_cache import PodUsageCache
 
 MEASURED = 0.5
 """Share of the pods whose use has to be known."""
+
+OF_PODS = ("cpu", "memory", "disk", "network")
+"""What is measured of pods; their part of anything else is a share of their node's."""
 
 
 class EvictionJob:
@@ -24,33 +33,60 @@ class EvictionJob:
         self,
         context: Context,
         *,
-        facts: ClusterFacts,
-        inputs: PlanInputs,
+        moments: Moments,
+        follow_up: FollowUp,
+        usage: PodUsageCache,
         worker: PlanningProcess,
         executor: PlanExecutor,
         explainer: Explainer,
     ) -> None:
-        self._interval, self._clock = context.settings.eviction.interval, context.clock
+        self._settings, self._clock = context.settings, context.clock
         self._metrics, self._conditions = context.metrics, context.conditions
-        self.facts, self.inputs, self._worker, self._executor = facts, inputs, worker, executor
+        self.moments, self.follow_up = moments, follow_up
+        self._usage, self._worker, self._executor = usage, worker, executor
         self.explain = explainer.explain
-        self.observe, self.gained, self.stop = facts.observe, inputs.gained, worker.stop
-        self.give_back = inputs.give_back
+        self.observe, self.gained, self.stop = moments.observe, follow_up.gained, worker.stop
+        self.give_back = follow_up.give_back
 
     def cycle(self, snapshot: Snapshot) -> str:
         """Raises ClusterError when `ballast-state` cannot be read, WorkerError when no plan could be made."""
-        gathered = self.inputs.gather(snapshot)
+        self.moments.day_peak.observe(snapshot)
+        # The effect of earlier evictions is part of what is planned with, so they are followed up first.
+        earlier = self.follow_up.review(snapshot)
+        self.moments.refresh()
+        moment = self.moments.take(snapshot)
+        halted = self.moments.halted(moment, snapshot)
+        self._report_obstacles(moment, halted)
+        plans, skipped = self._choose(moment) if halted is None else ([], [])
+        request = self._request(snapshot.time, moment, plans) if plans else None
         try:
-            response = self._planned(gathered.request) if gathered.request is not None else PlanResponse()
-            done = [] if gathered.halted is not None else self._executor.execute(response.plans, snapshot)
+            response = self._plan(request) if request is not None else PlansResponse()
+            done = self._executor.execute(response.plans, snapshot) if halted is None else []
         finally:
-            self._executor.publish(gathered.halted)
-        nothing = [f"planned nothing: {gathered.halted}"] if gathered.halted is not None else []
+            self._executor.publish(halted)
+        nothing = [f"planned nothing: {halted}"] if halted is not None else []
         lacking = [f"{_usage(response)} is known"] if response.measured < response.expected else []
-        sentence = "; ".join([*gathered.earlier, *nothing, *done, *lacking, *gathered.skipped])
-        return f"{sentence}; next in {duration(self._interval)}"
+        sentence = "; ".join([*earlier, *nothing, *done, *lacking, *skipped])
+        return f"{sentence}; next in {duration(self._settings.eviction.interval)}"
 
-    def _planned(self, request: PlanRequest) -> PlanResponse:
+    def _report_obstacles(self, moment: Moment, halted: str | None) -> None:
+        never = sentences.never_allowing(moment.objects.budgets)
+        self._conditions.report("BudgetsUnsatisfiable", "NeverAllow", never)
+        self._conditions.report("EvictionsHalted", "NotSafeNow", halted)
+
+    def _choose(self, moment: Moment) -> tuple[list[RequestedPlan], list[str]]:
+        schedulers = frozenset(pod.scheduler_name for pod in moment.objects.pods)
+        unsteered = sentences.unsteered(self._settings.eviction.landing, schedulers, moment.steered)
+        plans, skipped = choose(moment, self._settings, self._executor.stopped, unsteered)
+        self._conditions.report("LandingNotSteered", "ExtenderNotAsked", unsteered)
+        return plans, skipped
+
+    def _request(self, at: float, moment: Moment, plans: list[RequestedPlan]) -> PlansRequest:
+        measured = [name for name in moment.resources if name in OF_PODS]
+        usage = self._usage.ask(at, measured, concerned(plans, moment))
+        return PlansRequest(replace(moment, usage=usage), tuple(plans))
+
+    def _plan(self, request: PlansRequest) -> PlansResponse:
         began = self._clock.monotonic()
         try:
             response = self._worker.ask(request)
@@ -62,7 +98,7 @@ class EvictionJob:
         self._report(response)
         return response
 
-    def _report(self, response: PlanResponse) -> None:
+    def _report(self, response: PlansResponse) -> None:
         self._metrics.planning_memory.set(response.megabytes * 1e6)
         for reason, count in response.rejected.items():
             self._metrics.samples_rejected.labels(reason).inc(count)
@@ -72,5 +108,5 @@ class EvictionJob:
         self._conditions.report("PodUsageUnknown", "QueryFailed", "; ".join(filter(None, (*problems, unknown))))
 
 
-def _usage(response: PlanResponse) -> str:
+def _usage(response: PlansResponse) -> str:
     return f"usage of {response.measured:,} of {response.expected:,} pods"

@@ -1,13 +1,54 @@
-"""Plans and evictions in words."""
+"""What the job of evictions says, in words."""
 
 from __future__ import annotations
 
+import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from ballast.actuation.eviction.evictor import SURGING, Attempt
-from ballast.base.words import pods
+from ballast.base.words import duration, pods
+from ballast.eviction.check_input import CheckResult
 from ballast.eviction.plan import EvictionPlan
+from ballast.model.workload import DisruptionBudget
+
+UNHELD = (
+    "reserved room is not protected: the extender is configured without filterVerb. Add `filterVerb: filter`, as "
+    "`ballast profile extender` prints it"
+)
+NAMED = 5
+"""Disruption budgets that are named."""
+
+
+def never_allowing(budgets: Iterable[DisruptionBudget]) -> str | None:
+    """The first disruption budgets that can never allow an eviction, and why."""
+    never = sorted((f"{each.namespace}/{each.name}", each.never) for each in budgets if each.never)
+    if not never:
+        return None
+    more = f" and {len(never) - NAMED:,} more" if len(never) > NAMED else ""
+    return "; ".join(f"{name}: {why}" for name, why in never[:NAMED]) + more
+
+
+def not_watched(kind: str, age: float, problem: str | None) -> str:
+    """ "the pods were last seen 2 min ago: connection refused"."""
+    seen = "have never been seen" if math.isinf(age) else f"were last seen {duration(age)} ago"
+    return f"the {kind} {seen}" + (f": {problem}" if problem else "")
+
+
+def in_trouble(trouble: CheckResult) -> str:
+    """ "too many nodes are not Ready (not ready 3, nodes 10)"."""
+    numbers = ", ".join(f"{name.replace('_', ' ')} {value:g}" for name, value in trouble.numbers.items())
+    return f"{trouble.reason} ({numbers})"
+
+
+def unsteered(landing: str, schedulers: frozenset[str], steered: frozenset[str]) -> str | None:
+    """Why nothing decides where replacements go, or None; `schedulers` are those of all pods."""
+    if landing == "none":
+        return "nothing decides where replacements go: BALLAST_EVICTION__LANDING is none"
+    if landing != "extender" or not schedulers or steered:
+        return None
+    who = " and ".join(sorted(schedulers))
+    return f"where {who} puts replacements is not steered: it has not asked the extender in the last 10 minutes"
 
 
 def plan_sentence(plan: EvictionPlan, attempts: Sequence[Attempt], *, acts: bool, held: str | None = None) -> str:

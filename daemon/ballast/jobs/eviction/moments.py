@@ -1,0 +1,218 @@
+"""Takes the moment that one cycle of evictions goes by, and the gate of the very moment of a step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from ballast.actuation.eviction.evictor import Evictor
+from ballast.actuation.eviction.replacement_reservations import ReplacementReservations
+from ballast.actuation.protected import Protected
+from ballast.base.parts import Part
+from ballast.cluster.context import Context
+from ballast.cluster.watch import WATCH_SILENT
+from ballast.cluster.workload_cache import CLAIMS, CLASSES, CSI_NODES, NODE_CLAIMS, SCALE_UPS, SLICES, VOLUMES
+from ballast.eviction.checks.acting import cluster_trouble
+from ballast.eviction.facts import ClusterObjects, Facts, WorkloadKey, promised
+from ballast.eviction.gate import Gate
+from ballast.eviction.history import History
+from ballast.eviction.planners.planner import Planner
+from ballast.eviction.planners.registry import planner
+from ballast.jobs.eviction import sentences
+from ballast.jobs.eviction.observations import DayPeak, HotNodes, InvalidAnnotations, RecentScaling
+from ballast.model.node_state import NodeState
+from ballast.model.pod import Pod
+from ballast.model.sample import Floats
+from ballast.model.snapshot import Snapshot
+from ballast.model.workload import Workload
+from ballast.planning.moment import Moment, loads, of_nodes, watched_of
+from ballast.planning.rules import aims_of, rules_for, rules_of
+from ballast.serving.board import Board
+from ballast.settings import Mode
+from ballast.windows.standard_error import LoadErrors
+
+KINDS = (
+    "deployments",
+    "replicasets",
+    "statefulsets",
+    "daemonsets",
+    "poddisruptionbudgets",
+    "horizontalpodautoscalers",
+    "namespaces",
+)
+"""What the checks look at beside nodes and pods."""
+
+FURTHER_KINDS = (CLAIMS, VOLUMES, CLASSES, CSI_NODES, SLICES, NODE_CLAIMS, SCALE_UPS)
+"""What decides where pods can go: without them, pods that need one stay where they are."""
+
+
+@dataclass(frozen=True)
+class OtherParts:
+    """What evictions leave alone because another part is at work there."""
+
+    power_plans: Callable[[], frozenset[str]]
+    """namespace/name of workloads whose replicas an open power plan is changing."""
+    surging: Callable[[], frozenset[WorkloadKey]]
+    """Workloads with one replica more while a pod of theirs moves."""
+    budgeted: frozenset[WorkloadKey] = frozenset()
+    """Workloads whose replicas a power policy sets."""
+
+
+class Moments:
+    """`observe` at every snapshot, also where another replica leads; `take` in any thread; all else in the job's."""
+
+    def __init__(
+        self,
+        context: Context,
+        *,
+        board: Board,
+        evictor: Evictor,
+        replacements: ReplacementReservations,
+        protected: Protected,
+        others: OtherParts,
+    ) -> None:
+        self._settings, self._board = context.settings, board
+        self._clock, self._cache, self._workloads = context.clock, context.cache, context.workloads
+        self._leading, self._switches = context.leadership.is_leader, context.switches
+        self._evictor, self._replacements, self._others = evictor, replacements, others
+        self._protector = protected
+        self._protected: Mapping[WorkloadKey, str] = {}
+        self._rules, self._aims = rules_of(self._settings), aims_of(self._settings)
+        self._weights = self._settings.scoring.resources
+        self._hot = HotNodes(self._aims, self._settings.telemetry.interval, self._weights)
+        self._errors, self._scaling = LoadErrors(evictor.options.lag), RecentScaling()
+        self.day_peak = DayPeak()
+        self._invalid = InvalidAnnotations(
+            self._settings.publishing.prefix,
+            lambda target, why: context.events.emit(
+                target, "ExcludeFromEviction", why, part=Part.EVICTION, warning=True
+            ),
+        )
+
+    def observe(self, snapshot: Snapshot) -> None:
+        """Counts the windows of hot nodes, and notes which replica counts changed."""
+        self._hot.observe(snapshot)
+        self._errors.observe(snapshot)
+        self._scaling.observe(self._workloads.workloads(), self._clock.wall())
+
+    def refresh(self) -> None:
+        """Once a cycle: which workloads are protected, and which annotations are invalid."""
+        self._protector.refresh()
+        workloads = self._workloads.workloads()
+        self._protected = {
+            (each.namespace, each.kind, each.name): f"it is left alone: {why}"
+            for each in workloads
+            if (why := self._protector.reason(each)) is not None
+        }
+        if self._settings.eviction.mode is Mode.ON:
+            self._invalid.observe(workloads, self._workloads.namespaces(), self._cache.pods())
+
+    def take(self, snapshot: Snapshot) -> Moment:
+        """Loads are those of the snapshot, with the moves that its window does not show yet."""
+        objects = self._objects(self._cache.pods())
+        names = [node.name for node in objects.nodes]
+        resources = watched_of(snapshot, self._aims, self._weights)
+        return Moment(
+            now=self._clock.wall(),
+            objects=objects,
+            resources=resources,
+            load=_with_changes(loads(snapshot, resources, names), names, resources, self._evictor.pending()),
+            error=self._standard_errors(names, resources),
+            peak=self._peaks(snapshot, names, resources),
+            history=self._history(objects.workloads),
+            silent=snapshot.states.counts[NodeState.SILENT],
+            steered=self._replacements.names({pod.scheduler_name for pod in objects.pods}),
+            pool_label=self._settings.cluster.pool_label,
+            weights=self._weights,
+        )
+
+    def gate(self, planner: Planner, namespaces: set[str]) -> Gate:
+        """For an eviction that is about to be sent, of a pod in one of these namespaces.
+
+        Everything is looked up again: leadership, pauses, budgets and pods may have changed since the plan was made.
+        """
+        pods, snapshot = self._cache.pods(), self._board.snapshot
+        assert snapshot is not None
+        steered = self._replacements.names({pod.scheduler_name for pod in pods})
+        objects = self._objects([pod for pod in pods if pod.namespace in namespaces])
+        names = {node.name for node in objects.nodes}
+        count = sum(not pod.finished and pod.node in names for pod in pods)
+        facts = _facts(snapshot, objects, self._clock.wall(), count)
+        history = replace(self._history(objects.workloads), acting=True)
+        return Gate(facts, rules_for(planner, self._rules, steered), history)
+
+    def halted(self, moment: Moment, snapshot: Snapshot) -> str | None:
+        """Why nothing may be evicted now, whatever the plan."""
+        for kind in ("nodes", "pods", *KINDS):
+            cache = self._workloads if kind in KINDS else self._cache
+            problem, age = cache.problem(kind), cache.age(kind)
+            if problem or age > WATCH_SILENT:
+                return sentences.not_watched(kind, age, problem)
+        if moment.history.paused is not None:
+            return moment.history.paused
+        if self._board.frozen:
+            return "too many nodes are silent"
+        facts = _facts(snapshot, replace(moment.objects, pods=()), moment.now, 0)
+        trouble = cluster_trouble(facts, self._rules, moment.history)
+        return None if trouble is None else sentences.in_trouble(trouble)
+
+    def _objects(self, pods: Sequence[Pod]) -> ClusterObjects:
+        return ClusterObjects(
+            nodes=self._cache.nodes(),
+            pods=pods,
+            workloads=self._workloads.workloads(),
+            budgets=self._workloads.budgets(),
+            autoscalers=self._scaling.beside(self._workloads.autoscalers()),
+            namespaces=self._workloads.namespaces(),
+            protected=self._protected,
+            attachments=self._workloads.attachments(),
+            node_claims=self._workloads.node_claims(),
+            promised=promised(self._workloads.scale_ups(), self._clock.wall()),
+            budgeted=self._others.budgeted,
+        )
+
+    def _history(self, workloads: Iterable[Workload]) -> History:
+        """What earlier evictions and other parts mean for the gate."""
+        earlier, surging, changing = self._evictor.history(), self._others.surging(), self._others.power_plans()
+        keys = ((each.namespace, each.kind, each.name) for each in workloads) if changing else ()
+        return replace(
+            earlier,
+            awaited=earlier.awaited | surging,
+            replacements=earlier.replacements + len(surging),
+            leader=self._leading(),
+            paused=self._switches.paused(Part.EVICTION),
+            confirmed=self._hot.confirmed,
+            overloaded=self._hot.overloaded,
+            causes=self._hot.causes,
+            planned=frozenset(key for key in keys if f"{key[0]}/{key[2]}" in changing),
+        )
+
+    def _standard_errors(self, nodes: list[str], resources: tuple[str, ...]) -> Floats | None:
+        """[node, resource]; None unless all resources have one."""
+        newest = self._errors.newest
+        if newest is None or any(newest[0].resource(name) is None for name in resources):
+            return None
+        return of_nodes(newest[1], newest[0], resources, nodes)
+
+    def _peaks(self, snapshot: Snapshot, nodes: list[str], resources: tuple[str, ...]) -> Floats | None:
+        """[node, resource] at the day's p95; None where no planner empties nodes."""
+        if not any(planner(name).whole_nodes for name in self._settings.eviction.planners):
+            return None
+        return of_nodes(self.day_peak.loads(snapshot), snapshot, resources, nodes)
+
+
+def _with_changes(
+    load: Floats, nodes: list[str], resources: tuple[str, ...], changes: Mapping[str, Mapping[str, float]]
+) -> Floats:
+    """[node, resource]; `changes` are {node: {resource: change}}."""
+    for row, name in enumerate(nodes):
+        for resource, change in changes.get(name, {}).items():
+            if resource in resources:
+                load[row, resources.index(resource)] += change
+    return load
+
+
+def _facts(snapshot: Snapshot, objects: ClusterObjects, now: float, count: int) -> Facts:
+    """`count` are all pods on nodes; those of `objects` are judged."""
+    unknown = [node.name for node in objects.nodes if not snapshot.knows(node.name)]
+    return Facts(objects, now=now, unknown=unknown, silent=snapshot.states.counts[NodeState.SILENT], count=count)

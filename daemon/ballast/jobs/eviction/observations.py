@@ -1,0 +1,214 @@
+"""What only several looks at the cluster show: hot nodes, the day's peak, changed replicas, new wrong annotations."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
+
+import msgspec
+import numpy as np
+
+from ballast.cluster.write import WriteTarget
+from ballast.eviction.annotations import strange, unknown_lifts
+from ballast.eviction.facts import WorkloadKey
+from ballast.eviction.gate import LIFTED_BY_NAME
+from ballast.eviction.plan import Aims
+from ballast.model.duration import DAY
+from ballast.model.limits import EQUAL, Weights, limits
+from ballast.model.node import Node
+from ballast.model.node_state import ALWAYS_NEEDED
+from ballast.model.pod import Pod
+from ballast.model.sample import Bools, Floats
+from ballast.model.snapshot import Snapshot
+from ballast.model.workload import Autoscaler, Namespace, Workload
+from ballast.placement.planners.relieve import Thresholds, hot
+from ballast.planning.moment import loads, watched_of
+from ballast.windows.node_lives import NodeKey, node_keys
+
+OVERLOADED = 0.9
+"""Mean load, of a resource with a limit, from which a node is relieved even if its pods' landing is not steered."""
+
+OVERLOADED_FOR = 3
+GAP = 2.5
+"""Intervals between two windows that still follow one another."""
+
+
+class HotNodes:
+    """`confirmed` counts windows in a row above the threshold of relief, by node; a node whose load is unknown in
+    between starts again at zero."""
+
+    def __init__(self, aims: Aims, interval: float, weights: Weights = EQUAL) -> None:
+        self._aims, self._interval, self._weights = aims, interval, weights
+        self._time = -np.inf
+        self._keys: frozenset[NodeKey] = frozenset()
+        self._overloaded: Mapping[str, int] = {}
+        self.confirmed: Mapping[str, int] = {}
+        self.causes: Mapping[str, frozenset[str]] = {}
+        """The resources of which a node was too loaded in its last window."""
+
+    @property
+    def overloaded(self) -> frozenset[str]:
+        """Those at 0.9 or above for 3 windows in a row."""
+        return frozenset(name for name, windows in self._overloaded.items() if windows >= OVERLOADED_FOR)
+
+    def observe(self, snapshot: Snapshot) -> None:
+        """A new snapshot; the same one again changes nothing."""
+        passed = snapshot.time - self._time
+        if passed == 0:
+            return
+        follows = 0 < passed <= GAP * self._interval
+        self._time = snapshot.time
+        watched = watched_of(snapshot, self._aims, self._weights)
+        load = loads(snapshot, watched)
+        counted = np.array([node.schedulable for node in snapshot.nodes], bool)
+        too_loaded = hot(load, counted, self._thresholds(snapshot, load, counted, watched))
+        too_hot: Bools = np.asarray(too_loaded.any(axis=1))
+        self.causes = {
+            snapshot.nodes[row].name: frozenset(np.array(watched)[too_loaded[row]].tolist())
+            for row in np.flatnonzero(too_hot).tolist()
+        }
+        limited = np.isfinite(limits(self._aims.high, watched))
+        clearly: Bools = np.asarray((load[:, limited] >= OVERLOADED).any(axis=1))
+        self._forget_others(snapshot)
+        self.confirmed = _counted(snapshot, too_hot, self.confirmed if follows else {})
+        self._overloaded = _counted(snapshot, clearly, self._overloaded if follows else {})
+
+    def _forget_others(self, snapshot: Snapshot) -> None:
+        """A node created again under an old name was not hot yet."""
+        keys = frozenset(node_keys(snapshot.nodes))
+        new = {name for name, _ in keys - self._keys}
+        self.confirmed, self._overloaded = (
+            {name: count for name, count in each.items() if name not in new}
+            for each in (self.confirmed, self._overloaded)
+        )
+        self._keys = keys
+
+    def _thresholds(self, snapshot: Snapshot, load: Floats, counted: Bools, watched: tuple[str, ...]) -> Thresholds:
+        aims = self._aims
+        if aims.deviation is None:
+            return Thresholds.absolute(load, aims.high, aims.low, watched)
+        numbers: dict[str, int] = {}
+        pools = [numbers.setdefault(snapshot.pool(row), len(numbers)) for row in range(len(snapshot.nodes))]
+        return Thresholds.deviation(load, counted, np.array(pools, np.int64), aims.deviation)
+
+
+def _counted(snapshot: Snapshot, marked: Bools, before: Mapping[str, int]) -> dict[str, int]:
+    names = [snapshot.nodes[row].name for row in np.flatnonzero(marked).tolist()]
+    return {name: before.get(name, 0) + 1 for name in names}
+
+
+EVERY = 300.0
+"""Seconds between two values that are kept."""
+
+QUANTILE = 0.95
+
+
+class DayPeak:
+    """Remembers what the nodes of each pool used together over the last day, since this process started.
+
+    Together, because pods move: what one node had at its peak says little of what it has next.
+    """
+
+    def __init__(self) -> None:
+        self._kept: deque[tuple[float, dict[str, Floats]]] = deque()
+
+    def observe(self, snapshot: Snapshot) -> None:
+        """Keeps what is used now."""
+        if self._kept and snapshot.time - self._kept[-1][0] < EVERY:
+            return
+        self._kept.append((snapshot.time, _used(snapshot)))
+        while self._kept[0][0] <= snapshot.time - DAY:
+            self._kept.popleft()
+
+    def loads(self, snapshot: Snapshot) -> Floats:
+        """[resource, node]: loads at the p95 of the day, where every node of a pool has its share of it."""
+        now = _used(snapshot)
+        found: Floats = snapshot.primary.mean.copy()
+        for name, used in now.items():
+            kept = [values[name] for _, values in self._kept if name in values and len(values[name]) == len(used)]
+            if not kept:
+                continue
+            most = np.quantile(np.array(kept), QUANTILE, axis=0)
+            with np.errstate(divide="ignore", invalid="ignore"):
+                rise = np.where(used > 0, most / used, 1.0)
+            rows = [row for row in range(len(snapshot.nodes)) if snapshot.pool(row) == name]
+            found[:, rows] *= np.fmax(rise, 1.0)[:, None]
+        return found
+
+
+def _used(snapshot: Snapshot) -> dict[str, Floats]:
+    """{pool: [resource] cores, bytes or sums of ratios}; nodes of unknown load count as the others do on average."""
+    found: dict[str, Floats] = {}
+    for name in {snapshot.pool(row) for row in range(len(snapshot.nodes))}:
+        rows = [row for row in range(len(snapshot.nodes)) if snapshot.pool(row) == name]
+        load = snapshot.primary.mean[:, rows]
+        nodes = [snapshot.nodes[row] for row in rows]
+        amounts = [[_whole(node, resource) for node in nodes] for resource in snapshot.resources]
+        whole = np.array(amounts, float)
+        known = np.isfinite(load)
+        of_known = np.where(known, whole, 0.0).sum(axis=1)
+        used = np.nan_to_num(load * whole).sum(axis=1)
+        found[name] = np.divide(used * whole.sum(axis=1), of_known, out=np.full(len(used), np.nan), where=of_known > 0)
+    return found
+
+
+def _whole(node: Node, resource: str) -> float:
+    return node.allocatable.get(resource, 0.0) if resource in ALWAYS_NEEDED else 1.0
+
+
+class RecentScaling:
+    """What is seen the first time has not changed; a change is as old as the observation that found it."""
+
+    def __init__(self) -> None:
+        self._replicas: dict[WorkloadKey, int | None] = {}
+        self._changed: dict[WorkloadKey, float] = {}
+
+    def observe(self, workloads: Iterable[Workload], now: float) -> None:
+        replicas = {(each.namespace, each.kind, each.name): each.replicas for each in workloads}
+        before = self._replicas
+        changed = [key for key, number in replicas.items() if key in before and before[key] != number]
+        kept = {key: at for key, at in self._changed.items() if key in replicas}
+        self._changed = kept | dict.fromkeys(changed, now)
+        self._replicas = replicas
+
+    def beside(self, autoscalers: Iterable[Autoscaler]) -> tuple[Autoscaler, ...]:
+        """The autoscalers with the last change of what they scale, and everybody else's changes as those of an
+        autoscaler without a kind."""
+        found = []
+        latest = dict(self._changed)
+        for each in autoscalers:
+            at = latest.pop((each.namespace, each.kind, each.name), None)
+            later = max((time for time in (at, each.scaled_at) if time is not None), default=None)
+            found.append(msgspec.structs.replace(each, scaled_at=later))
+        return (*found, *(Autoscaler(*key, scaled_at=at, own_kind="") for key, at in latest.items()))
+
+
+class InvalidAnnotations:
+    """`tell` hears of each value of each object once, as long as it stands."""
+
+    def __init__(self, prefix: str, tell: Callable[[WriteTarget, str], None]) -> None:
+        self._prefix, self._tell = prefix, tell
+        self._told: set[tuple[WriteTarget, str]] = set()
+
+    def observe(self, workloads: Iterable[Workload], namespaces: Iterable[Namespace], pods: Iterable[Pod]) -> None:
+        found: set[tuple[WriteTarget, str]] = set()
+        for each in workloads:
+            for why in self._wrong(each.annotations):
+                found.add((WriteTarget(each.kind, each.name, each.namespace, each.uid, each.api_version), why))
+        for namespace in namespaces:
+            for why in self._wrong(namespace.annotations):
+                found.add((WriteTarget("Namespace", namespace.name), why))
+        for pod in pods:
+            for why in self._wrong(pod.annotations):
+                found.add((WriteTarget("Pod", pod.name, pod.namespace, pod.uid), why))
+        for target, why in sorted(found - self._told, key=str):
+            self._tell(target, why)
+        self._told = found
+
+    def _wrong(self, annotations: Mapping[str, str]) -> Iterator[str]:
+        if not annotations:
+            return
+        if (why := strange(annotations, self._prefix)) is not None:
+            yield f"left alone by evictions: it {why}"
+        if (why := unknown_lifts(annotations, self._prefix, LIFTED_BY_NAME)) is not None:
+            yield why

@@ -1,0 +1,66 @@
+"""The cluster at one moment, as plans, batches and explanations are made from it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from ballast.eviction.facts import ClusterObjects
+from ballast.eviction.history import NOTHING_YET, History
+from ballast.eviction.plan import Aims
+from ballast.model.limits import EQUAL, Weights, named
+from ballast.model.node_state import ALWAYS_NEEDED
+from ballast.model.sample import Floats
+from ballast.model.snapshot import Snapshot
+from ballast.telemetry.pods import PodAnswers
+
+
+@dataclass(frozen=True)
+class Moment:
+    """What is known at `now`, taken once. Whoever acts on it later looks at the cluster again right before acting.
+
+    `load`, `error` and `peak` are [node, resource] in the order of `objects.nodes`, NaN where unknown. For example, two
+    nodes of which the second is not measured:
+
+        Moment(now, ClusterObjects(nodes=[n1, n2]), ("cpu",), np.array([[0.9], [np.nan]]))
+    """
+
+    now: float
+    """Unix seconds."""
+    objects: ClusterObjects = field(default_factory=ClusterObjects)
+    resources: tuple[str, ...] = ()
+    load: Floats = field(default_factory=lambda: np.zeros((0, 0)))
+    error: Floats | None = None
+    """Standard errors of the loads; None: all are exact."""
+    peak: Floats | None = None
+    """Loads at the p95 of the day; None where no planner needs them."""
+    history: History = NOTHING_YET
+    silent: int | None = None
+    """Nodes of unknown load that were measured before; None: all nodes of unknown load."""
+    steered: frozenset[str] = frozenset()
+    """Schedulers whose placements the extender decides, or that one eviction may test."""
+    usage: PodAnswers | None = None
+    """What pods use; None: their requests count."""
+    pool_label: str | None = None
+    weights: Weights = field(default_factory=lambda: EQUAL)
+
+
+def loads(snapshot: Snapshot, watched: Sequence[str], nodes: Iterable[str] | None = None) -> Floats:
+    """[node, resource] means of the first window, of the `watched`, NaN where unknown; of `nodes`, or of all."""
+    return of_nodes(snapshot.primary.mean, snapshot, watched, nodes)
+
+
+def of_nodes(values: Floats, snapshot: Snapshot, watched: Sequence[str], nodes: Iterable[str] | None = None) -> Floats:
+    """[node, resource] from [resource, node] of the snapshot, of the `watched`; of `nodes`, or of all."""
+    columns = [index for name in watched if (index := snapshot.resource(name)) is not None]
+    rows = [snapshot.rows.get(name, -1) for name in nodes] if nodes is not None else list(range(len(snapshot.nodes)))
+    padded = np.append(values[columns], np.full((len(columns), 1), np.nan), axis=1)
+    return np.asarray(padded[:, rows].T)
+
+
+def watched_of(snapshot: Snapshot, aims: Aims, weights: Weights) -> tuple[str, ...]:
+    """The measured resources that decide anything about evictions: cpu, memory, those with a weight or a limit."""
+    deciding = {*ALWAYS_NEEDED, *named(weights, aims.high, aims.low, aims.target_high)}
+    return tuple(name for name in snapshot.resources if name in deciding)
