@@ -9,7 +9,7 @@ from prometheus_client import CollectorRegistry
 from ballast.base.metrics import Metrics
 from ballast.jobs.power.metrics import PowerMetrics
 from ballast.serving.exposition import GAUGES
-from ballast.serving.families import LOADS, SCORE, SPREAD
+from ballast.serving.rendering import LOADS, SCORE, SPREAD
 
 
 @cache

@@ -23,7 +23,7 @@ from ballast.base.metrics import Metrics
 from ballast.cli.app import app
 from ballast.cli.lazy import LazyCommand
 from ballast.jobs.power.metrics import PowerMetrics
-from ballast.serving import exposition, families
+from ballast.serving import exposition, rendering
 from ballast.serving.openapi import DOCUMENT
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -151,10 +151,10 @@ def known_metrics() -> dict[str, tuple[str, str, tuple[str, ...]]]:
         found[name] = family.type, family.documentation, tuple(labels.get(family.name, ()))
     for name, help_text in exposition.GAUGES.items():
         found[name] = "histogram" if name == "ballast_load" else "gauge", help_text, ()
-    for name, (_, help_text) in families.LOADS.items():
+    for name, (_, help_text) in rendering.LOADS.items():
         found[name] = "gauge", help_text, ("node", "resource", "window")
-    found[families.SPREAD[0]] = "gauge", families.SPREAD[1], ("pool", "resource")
-    found[families.SCORE[0]] = "gauge", families.SCORE[1], ("node",)
+    found[rendering.SPREAD[0]] = "gauge", rendering.SPREAD[1], ("pool", "resource")
+    found[rendering.SCORE[0]] = "gauge", rendering.SCORE[1], ("node",)
     return found
 
 

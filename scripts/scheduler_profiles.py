@@ -8,11 +8,13 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from ballast.publishing.bin_packing_profile import bin_packing_profile
-from ballast.publishing.crane_profile import crane_profile
-from ballast.publishing.extender_profile import extender_profile
-from ballast.publishing.labels_profile import labels_profile
-from ballast.publishing.trimaran_profile import trimaran_profile
+from ballast.publishing.profiles import (
+    bin_packing_profile,
+    crane_profile,
+    extender_profile,
+    labels_profile,
+    trimaran_profile,
+)
 
 TARGET = Path(__file__).resolve().parent.parent / "charts" / "ballast" / "profiles"
 SCHEDULER, PREFIX, URL, ZONE = "SCHEDULER-NAME", "LABEL-PREFIX", "http://BALLAST-ADDRESS", "CRANE-TIMEZONE"

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ballast.publishing.extender_profile import extender_profile
+from ballast.publishing.profiles import extender_profile
 from ballast_lab.harness.api import Json
 from ballast_lab.harness.batches import GATE, SMALL_FIRST, batch, gated
 from ballast_lab.harness.chart import Installed, install, uninstall

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from ballast.model.devices import MILLI
-from ballast.publishing.extender_profile import extender_profile
+from ballast.publishing.profiles import extender_profile
 from ballast_lab.experiments.openb.running import Run
 from ballast_lab.experiments.openb.trace import FIRST_SEED, PodKind, TraceWorkload
 from ballast_lab.harness.api import Json

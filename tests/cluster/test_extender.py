@@ -14,8 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from ballast.publishing.extender_profile import extender_profile
-from ballast.publishing.labels_profile import labels_profile
+from ballast.publishing.profiles import extender_profile, labels_profile
 from ballast_lab.harness.burst import CORES, REFRESH, burst, judge, knowing, refreshed, slowly
 from ballast_lab.harness.chart import Installed
 from ballast_lab.harness.control_plane import ControlPlane

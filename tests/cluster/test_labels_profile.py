@@ -10,7 +10,7 @@ from collections.abc import Mapping
 import pytest
 import yaml
 
-from ballast.publishing.labels_profile import labels_profile
+from ballast.publishing.profiles import labels_profile
 from ballast_lab.harness.control_plane import ControlPlane
 from ballast_lab.harness.objects import PODS, add_nodes, node, placements, pod, set_labels, sweep
 from ballast_lab.harness.scheduler import STOCK, plugin_scores, scheduler

@@ -23,7 +23,7 @@ import pytest
 import yaml
 
 from ballast.cli import files
-from ballast.cli.supporting_objects import supporting_objects
+from ballast.cli.planning.evidence import supporting_objects
 from ballast.placement.planners.layout import layout
 from ballast.placement.planners.simulated_placement import SimulatedPlacement
 from ballast_lab.harness.api import Api, Refused

@@ -11,9 +11,8 @@ from ballast.base.clock import SystemClock
 from ballast.base.metrics import Metrics
 from ballast.cluster.client import connect
 from ballast.cluster.node_writes import replace_taints, with_taint
-from ballast.cluster.pace import Pace
 from ballast.cluster.write import Result
-from ballast.cluster.writer import Writer
+from ballast.cluster.writer import Pace, Writer
 from ballast_lab.harness.api import Refused
 from ballast_lab.harness.control_plane import ControlPlane
 from ballast_lab.harness.objects import add_nodes, node

@@ -19,9 +19,7 @@ import pytest
 import requests
 import yaml
 
-from ballast.publishing.bin_packing_profile import bin_packing_profile
-from ballast.publishing.extender_profile import extender_profile
-from ballast.publishing.trimaran_profile import trimaran_profile
+from ballast.publishing.profiles import bin_packing_profile, extender_profile, trimaran_profile
 from ballast.scoring.strategy import NAMES
 from ballast_lab.harness.api import Json
 from ballast_lab.harness.chart import Installed, install, uninstall

@@ -18,11 +18,10 @@ from ballast.cluster.events import Events
 from ballast.cluster.leader_endpoint import LeaderEndpoint, OwnPlace
 from ballast.cluster.lease import Elector, LeaseTimes, read_lease
 from ballast.cluster.node_writes import node_metadata, replace_taints
-from ballast.cluster.pace import Pace
 from ballast.cluster.state import StateStore
 from ballast.cluster.switches import NAME, Switches
 from ballast.cluster.write import Result
-from ballast.cluster.writer import Writer
+from ballast.cluster.writer import Pace, Writer
 from tests.contract.objects import Client, eventually
 
 CLOCK = SystemClock()

@@ -12,12 +12,10 @@ from ballast.actuation.scaling.target_status import Actuator, TargetStatus
 from ballast.actuation.scaling.targets import kinds_of
 from ballast.base.clock import SystemClock
 from ballast.base.metrics import Metrics
-from ballast.cluster.emergency import EmergencyWriter
 from ballast.cluster.objects.decoding import annotation_filter
-from ballast.cluster.pace import Pace
 from ballast.cluster.workload_cache import WorkloadCache
 from ballast.cluster.write import Result, WriteOutcome
-from ballast.cluster.writer import Writer
+from ballast.cluster.writer import EmergencyWriter, Pace, Writer
 from ballast.model.pod import Pod
 from ballast.power.policy import PowerPolicy
 from tests.contract import keda

@@ -18,10 +18,9 @@ from ballast.cluster.cache import Cache
 from ballast.cluster.client import KubeApi, connect
 from ballast.cluster.lease import Elector, LeaseTimes
 from ballast.cluster.node_writes import node_metadata
-from ballast.cluster.pace import Pace
 from ballast.cluster.switches import Switches
 from ballast.cluster.write import Result
-from ballast.cluster.writer import Writer
+from ballast.cluster.writer import Pace, Writer
 from ballast_lab.simulator.cluster import EmbeddedCluster
 from ballast_lab.simulator.world import World
 from tests.contract.objects import eventually

@@ -6,9 +6,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 from ballast.base.parts import Part
-from ballast.cluster.emergency import EmergencyWriter
 from ballast.cluster.write import Result, Write, WriteOutcome, WriteTarget, object_path
-from ballast.cluster.writer import Writer
+from ballast.cluster.writer import EmergencyWriter, Writer
 from ballast.model.pod import Pod
 
 STRATEGIC_MERGE_PATCH = "application/strategic-merge-patch+json"

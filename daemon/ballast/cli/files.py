@@ -17,9 +17,9 @@ from ballast.base import yaml_loader
 from ballast.base.errors import BadFile, UsageError
 from ballast.cluster.objects import wire
 from ballast.cluster.objects.decoding import Shared, to_node, to_pod
+from ballast.model.limits import quantity
 from ballast.model.node import Node
 from ballast.model.pod import Pod
-from ballast.model.quantity import quantity
 
 Json: TypeAlias = Mapping[str, Any]
 T = TypeVar("T")

@@ -15,7 +15,7 @@ from msgspec import Struct
 from ballast.base.errors import NOT_JSON, BallastError, ClusterError, NotFound
 from ballast.base.metrics import Metrics
 from ballast.cli import files
-from ballast.cluster import configmaps, switches
+from ballast.cluster import state, switches
 from ballast.cluster.client import KubeApi, connect
 from ballast.cluster.identity import own_namespace
 from ballast.cluster.objects.attachments import TRIGGERED
@@ -179,7 +179,7 @@ def _listed(api: KubeApi, kind: str, path: str) -> Iterator[dict[str, Any]]:
 def _switches(api: KubeApi, namespace: str) -> Iterator[dict[str, Any]]:
     """The ConfigMap of the switches: a pause does not stop a plan, but is reported."""
     try:
-        found = configmaps.read(api, namespace, switches.NAME)
+        found = state.read(api, namespace, switches.NAME)
     except ClusterError as error:
         typer.echo(f"warning: it is unknown whether evictions are paused: {error}", err=True)
     else:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ballast.base.errors import UsageError
-from ballast.publishing.bin_packing_profile import MOST_ALLOCATED, RATIO, STRATEGIES
+from ballast.publishing.profiles import MOST_ALLOCATED, RATIO, STRATEGIES
 from ballast.scoring import most_allocated, requested_to_capacity
 from ballast.scoring.allocation import parse_weights
 from ballast.scoring.keys import StrategyKeys

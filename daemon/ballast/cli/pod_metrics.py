@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ballast.base.errors import BadFile
-from ballast.model.quantity import quantity
+from ballast.model.limits import quantity
 
 
 def pod_usage(document: object, source: str = "pod metrics") -> dict[str, dict[str, float]]:

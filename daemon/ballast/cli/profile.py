@@ -14,11 +14,16 @@ import yaml
 from ballast.base.errors import UsageError
 from ballast.cli.output import Output
 from ballast.cluster.identity import own_namespace
-from ballast.publishing.bin_packing_profile import MOST_ALLOCATED, RATIO, STRATEGIES, bin_packing_profile
-from ballast.publishing.crane_profile import crane_profile
-from ballast.publishing.extender_profile import extender_profile
-from ballast.publishing.labels_profile import labels_profile
-from ballast.publishing.trimaran_profile import trimaran_profile
+from ballast.publishing.profiles import (
+    MOST_ALLOCATED,
+    RATIO,
+    STRATEGIES,
+    bin_packing_profile,
+    crane_profile,
+    extender_profile,
+    labels_profile,
+    trimaran_profile,
+)
 from ballast.settings import load
 from ballast.settings.extender import ExtenderSettings
 from ballast.settings.secrets import SecretFile

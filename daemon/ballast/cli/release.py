@@ -19,15 +19,13 @@ from ballast.base.metrics import Metrics
 from ballast.base.parts import Part
 from ballast.cluster import listing
 from ballast.cluster.client import KubeApi, connect
-from ballast.cluster.emergency import EmergencyWriter
 from ballast.cluster.identity import own_namespace
 from ballast.cluster.lease import read_lease
 from ballast.cluster.objects.decoding import Reader, annotation_filter, node_reader, pod_reader
-from ballast.cluster.pace import Pace
 from ballast.cluster.state import StateStore
 from ballast.cluster.workload_cache import AUTOSCALERS, SCALED_OBJECTS, path_of, reader
 from ballast.cluster.write import Result, WriteOutcome
-from ballast.cluster.writer import Writer
+from ballast.cluster.writer import EmergencyWriter, Pace, Writer
 from ballast.model.workload import Autoscaler
 from ballast.publishing import release as publishing
 from ballast.publishing.crane_plan import is_written

@@ -15,9 +15,9 @@ from ballast.base.clock import Clock
 from ballast.base.errors import ClusterError
 from ballast.base.metrics import Metrics
 from ballast.cluster.client import KubeApi
-from ballast.cluster.pace import Pace
 from ballast.cluster.threads import going
 from ballast.cluster.write import FIELD_MANAGER, Result, Write, WriteOutcome, WriteTarget, record
+from ballast.cluster.writer import Pace
 
 QUIET = 300.0
 _RATE = 0.2

@@ -5,13 +5,178 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from ballast.base.errors import NOT_JSON, ClusterError
-from ballast.cluster import configmaps, state_layout
+import msgspec
+
+from ballast.base.errors import NOT_JSON, ClusterError, NotFound
 from ballast.cluster.client import KubeApi
-from ballast.cluster.configmaps import ConfigMapStore
-from ballast.cluster.state_layout import PARTS, SCHEMA, SPLIT
-from ballast.cluster.write import Result, Write, WriteOutcome
+from ballast.cluster.objects import wire
+from ballast.cluster.write import Result, Write, WriteOutcome, WriteTarget, object_path
 from ballast.cluster.writer import Writer
+
+_decoder = msgspec.json.Decoder(wire.ConfigMap)
+
+
+@dataclass(frozen=True)
+class ConfigMapStore:
+    """`version` is its resourceVersion, empty where it does not exist yet."""
+
+    data: Mapping[str, str]
+    version: str = ""
+
+
+def collection(namespace: str) -> str:
+    """The path of the ConfigMaps of a namespace."""
+    return f"/api/v1/namespaces/{namespace}/configmaps"
+
+
+def read(api: KubeApi, namespace: str, name: str) -> ConfigMapStore:
+    """The ConfigMap, an empty one without a version where there is none. Raises ClusterError."""
+    path = object_path(collection(namespace), name)
+    try:
+        found = _decoder.decode(api.get(path))
+    except NotFound:
+        return ConfigMapStore({})
+    except NOT_JSON as error:
+        raise ClusterError(f"GET {path}: not a ConfigMap ({error})") from error
+    return ConfigMapStore(found.data or {}, found.metadata.resource_version)
+
+
+def writing(namespace: str, name: str, wanted: ConfigMapStore, *, kind: str, reason: str) -> Write:
+    """Creates it, or replaces exactly the version that was read."""
+    meta = {"name": name, "namespace": namespace, **({"resourceVersion": wanted.version} if wanted.version else {})}
+    path = collection(namespace)
+    return Write(
+        kind=kind,
+        part=None,
+        method="PUT" if wanted.version else "POST",
+        path=object_path(path, name) if wanted.version else path,
+        target=WriteTarget("ConfigMap", name, namespace),
+        reason=reason,
+        body={"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta, "data": dict(wanted.data)},
+    )
+
+
+SCHEMA, SPLIT = "1", "1+parts"
+"""Values of the key `schema`: readers of one ConfigMap alone know only the first."""
+
+WHOLE = 800_000
+"""Bytes up to which everything is in one ConfigMap; Kubernetes refuses one of more than 1 MiB."""
+
+PART = 900_000
+"""Bytes of a part, chunks of the state before included."""
+
+PARTS = 8
+CHUNK = 100_000
+"""Characters of a value in one piece."""
+
+INDEX = "parts"
+_RESERVED = ("schema", INDEX)
+
+
+class Place(msgspec.Struct, array_like=True, frozen=True):
+    """Where a chunk of a value is."""
+
+    part: int
+    name: str
+
+
+@dataclass(frozen=True)
+class StateLayout:
+    """`parts` are those that have to be written before `main`, whole."""
+
+    main: Mapping[str, str]
+    parts: Mapping[int, Mapping[str, str]]
+
+
+def size(data: Mapping[str, str]) -> int:
+    """Bytes of keys and values."""
+    return sum(len(key) + len(value.encode()) for key, value in data.items())
+
+
+def index(main: Mapping[str, str]) -> dict[str, list[Place]]:
+    """Where the values are that `main` does not hold itself. Raises NOT_JSON, KeyError for a place with two values."""
+    found = _index.decode(main.get(INDEX, "{}"))
+    places = [place for each in found.values() for place in each]
+    if len({(place.part, place.name) for place in places}) < len(places):
+        raise KeyError("a place with two values")
+    return found
+
+
+def joined(main: Mapping[str, str], parts: Mapping[int, Mapping[str, str]]) -> dict[str, str]:
+    """All keys with their values. Raises KeyError for a chunk that is not there, and as `index`."""
+    keys = {key: value for key, value in main.items() if key not in _RESERVED}
+    for key, places in index(main).items():
+        keys[key] = "".join(parts[place.part][place.name] for place in places)
+    return keys
+
+
+def laid_out(
+    keys: Mapping[str, str], main: Mapping[str, str], parts: Mapping[int, Mapping[str, str]]
+) -> StateLayout | None:
+    """The largest values go to parts until the rest is small; what has not changed stays where it is.
+
+    `main` and `parts` are what is stored now. None where the parts have no room for it.
+    """
+    if size(keys) <= WHOLE:
+        return StateLayout({**keys, "schema": SCHEMA}, {})
+    before = index(main)
+    room = _Room(before, parts)
+    inline, places = dict(keys), {}
+    for key in sorted(keys, key=lambda key: (-len(keys[key]), key)):
+        if size(inline) <= WHOLE // 2:
+            break
+        value = inline.pop(key)
+        there = before.get(key)
+        if there is not None and value == "".join(parts[each.part][each.name] for each in there):
+            places[key] = there
+            continue
+        found = room.placed(value)
+        if found is None:
+            return None
+        places[key] = found
+    return StateLayout({**inline, "schema": SPLIT, INDEX: _encode(places).decode()}, room.changed)
+
+
+class _Room:
+    """What the parts hold for the state before, and what is added for the next one; what neither needs is dropped."""
+
+    def __init__(self, before: Mapping[str, list[Place]], parts: Mapping[int, Mapping[str, str]]) -> None:
+        used = {(place.part, place.name) for places in before.values() for place in places}
+        self._held = {
+            number: {name: text for name, text in parts.get(number, {}).items() if (number, name) in used}
+            for number in range(1, PARTS + 1)
+        }
+        self._sizes = {number: size(held) for number, held in self._held.items()}
+        names = [int(name) for data in parts.values() for name in data if name.isdecimal()]
+        self._next = max(names, default=0) + 1
+        self.changed: dict[int, Mapping[str, str]] = {}
+
+    def placed(self, value: str) -> list[Place] | None:
+        """Where its chunks are now; None without room."""
+        found = []
+        for start in range(0, max(len(value), 1), CHUNK):
+            place = self._place(value[start : start + CHUNK])
+            if place is None:
+                return None
+            found.append(place)
+        return found
+
+    def _place(self, chunk: str) -> Place | None:
+        need = len(chunk.encode()) + 20
+        number = next((number for number, taken in self._sizes.items() if taken + need <= PART), None)
+        if number is None:
+            return None
+        place = Place(number, str(self._next))
+        self._next += 1
+        self._held[number][place.name] = chunk
+        self._sizes[number] += need
+        self.changed[number] = self._held[number]
+        return place
+
+
+_index = msgspec.json.Decoder(dict[str, list[Place]])
+_encode = msgspec.json.Encoder().encode
+
 
 NAME = "ballast-state"
 NAMES = (NAME, *(f"{NAME}-{number}" for number in range(1, PARTS + 1)))
@@ -57,9 +222,9 @@ class StateStore:
     def _once(self, change: Callable[[dict[str, str]], Mapping[str, str]], reason: str) -> WriteOutcome:
         found = self._read()
         wanted = dict(change(dict(found.keys)))
-        if state_layout.size(wanted) > state_layout.WHOLE:
+        if size(wanted) > WHOLE:
             found = _StoredState(found.main, self._all_parts(found.parts), found.keys)
-        layout = state_layout.laid_out(wanted, found.main.data, found.data)
+        layout = laid_out(wanted, found.main.data, found.data)
         if layout is None:
             return self._writer.record(self._refused(wanted, found, reason))
         if layout.main == found.main.data:
@@ -76,13 +241,13 @@ class StateStore:
 
     def _writing(self, number: int, before: ConfigMapStore, data: Mapping[str, str], reason: str) -> Write:
         wanted = ConfigMapStore(data, before.version)
-        return configmaps.writing(self._namespace, NAMES[number], wanted, kind="state", reason=reason)
+        return writing(self._namespace, NAMES[number], wanted, kind="state", reason=reason)
 
     def _refused(self, wanted: Mapping[str, str], found: _StoredState, reason: str) -> WriteOutcome:
         largest = max(wanted, key=lambda key: len(wanted[key]))
         text = (
-            f"ConfigMaps {self._namespace}/{NAME} would have {state_layout.size(wanted):,} bytes; its {PARTS} parts "
-            f"of {state_layout.PART:,} have no room for that beside what they hold; key {largest} is the largest. Give "
+            f"ConfigMaps {self._namespace}/{NAME} would have {size(wanted):,} bytes; its {PARTS} parts "
+            f"of {PART:,} have no room for that beside what they hold; key {largest} is the largest. Give "
             "fewer targets to this Ballast, or some to another one."
         )
         return WriteOutcome(self._writing(0, found.main, wanted, reason), Result.REFUSED, text)
@@ -91,7 +256,7 @@ class StateStore:
         """Again where a part was rewritten between two reads."""
         missing: Exception | None = None
         for _ in range(_ATTEMPTS):
-            main = configmaps.read(self._api, self._namespace, NAME)
+            main = read(self._api, self._namespace, NAME)
             schema = main.data.get("schema", SCHEMA)
             if schema not in (SCHEMA, SPLIT):
                 raise ClusterError(
@@ -100,12 +265,12 @@ class StateStore:
                     "open plans."
                 )
             try:
-                places = state_layout.index(main.data)
+                places = index(main.data)
                 parts = {
                     number: self._part(number)
                     for number in sorted({place.part for each in places.values() for place in each})
                 }
-                keys = state_layout.joined(main.data, {number: part.data for number, part in parts.items()})
+                keys = joined(main.data, {number: part.data for number, part in parts.items()})
                 return _StoredState(main, parts, keys)
             except (KeyError, IndexError, *NOT_JSON) as error:
                 missing = error
@@ -117,7 +282,7 @@ class StateStore:
     def _part(self, number: int) -> ConfigMapStore:
         if number < 1:
             raise IndexError(f"there is no part {number}")
-        return configmaps.read(self._api, self._namespace, NAMES[number])
+        return read(self._api, self._namespace, NAMES[number])
 
     def _all_parts(self, known: Mapping[int, ConfigMapStore]) -> dict[int, ConfigMapStore]:
         return {number: known.get(number) or self._part(number) for number in range(1, PARTS + 1)}

@@ -10,9 +10,9 @@ from ballast.base.clock import Clock
 from ballast.base.metrics import Metrics
 from ballast.base.parts import SWITCHES
 from ballast.cluster.client import KubeApi
-from ballast.cluster.configmaps import collection
 from ballast.cluster.objects import wire
 from ballast.cluster.objects.decoding import Reader
+from ballast.cluster.state import collection
 from ballast.cluster.watch import Collection, Reflector
 
 NAME = SWITCHES

@@ -17,9 +17,8 @@ from ballast.cluster.client import KubeApi
 from ballast.cluster.objects import attachments as attached
 from ballast.cluster.objects import device_claims as devices
 from ballast.cluster.objects import wire
-from ballast.cluster.objects.decoding import Reader
+from ballast.cluster.objects.decoding import Reader, Shared
 from ballast.cluster.objects.object_budget import ObjectBudget
-from ballast.cluster.objects.shared_values import Shared
 from ballast.cluster.watch import Collection, Reflector, WatchGroup
 from ballast.model.attachments import Attachments, DeviceClaim, DeviceSlice, NodeClaim, ScaleUp
 from ballast.model.workload import Autoscaler, DisruptionBudget, Namespace, Workload

@@ -9,7 +9,7 @@ from typing import TypeAlias
 import msgspec
 
 from ballast.cluster.objects import wire
-from ballast.cluster.objects.shared_values import Shared
+from ballast.cluster.objects.decoding import Shared
 from ballast.cluster.objects.templates import to_selector
 from ballast.model.disruption import never_allows
 from ballast.model.workload import Autoscaler, DisruptionBudget, Namespace, Workload

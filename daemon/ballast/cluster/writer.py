@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from ballast.base.clock import Clock
 from ballast.base.errors import ClusterError, Conflict, Gone, NotFound, TooManyRequests
 from ballast.base.metrics import Metrics
 from ballast.cluster.client import KubeApi
-from ballast.cluster.pace import Pace
 from ballast.cluster.write import FIELD_MANAGER, Result, Write, WriteOutcome, record
 
 _ATTEMPTS = 3
@@ -189,3 +189,73 @@ class Writer:
             content_type=write.content_type,
             timeout=write.timeout,
         )
+
+
+LONGEST_HOLD = 300.0
+
+
+class Pace:
+    """A token bucket of `burst` writes refilled with `qps` a second, and a moment before which nobody writes at all."""
+
+    def __init__(self, clock: Clock, qps: float, burst: int) -> None:
+        self._clock = clock
+        self._qps = qps
+        self._burst = burst
+        self._lock = threading.Lock()
+        self._tokens = float(burst)
+        self._filled_at = clock.monotonic()
+        self._not_before = self._filled_at
+
+    @property
+    def held_until(self) -> float:
+        """The monotonic time before which the server wants no writes."""
+        return self._not_before
+
+    def wait(self, stop: threading.Event, deadline: float = math.inf) -> bool:
+        """Waits for a token and for the end of a hold; False when `stop` was set meanwhile, or at once when the wait
+        would pass `deadline` (monotonic seconds)."""
+        ready_at = self._reserve()
+        while (ready_at := max(ready_at, self._not_before)) > (now := self._clock.monotonic()):
+            if ready_at > deadline or self._clock.wait(stop, ready_at - now):
+                self._give_back()
+                return False
+        return not stop.is_set() and now <= deadline
+
+    def hold(self, seconds: float) -> None:
+        """Nobody writes for so many seconds (at most 300), on the server's request."""
+        with self._lock:
+            until = self._clock.monotonic() + min(seconds, LONGEST_HOLD)
+            self._not_before = max(self._not_before, until)
+
+    def _give_back(self) -> None:
+        with self._lock:
+            self._tokens += 1.0
+
+    def _reserve(self) -> float:
+        with self._lock:
+            now = self._clock.monotonic()
+            self._tokens = min(self._burst, self._tokens + (now - self._filled_at) * self._qps) - 1.0
+            self._filled_at = now
+            return now - min(self._tokens, 0.0) / self._qps
+
+
+T = TypeVar("T")
+
+AT_ONCE = 8
+QPS = 50.0
+BURST = 100
+
+
+class EmergencyWriter:
+    """Has a bucket of its own and the checks, records and end of the one writer."""
+
+    def __init__(self, writer: Writer) -> None:
+        self._writer = writer.beside(qps=QPS, burst=BURST, at_once=AT_ONCE)
+
+    def each(self, tasks: Sequence[Callable[[Writer], T]]) -> list[T]:
+        """Runs the tasks AT_ONCE at a time, begun in their order, and answers in it; returns when all have ended.
+
+        No two of them may be about the same object.
+        """
+        with ThreadPoolExecutor(AT_ONCE, thread_name_prefix="emergency") as pool:
+            return list(pool.map(lambda task: task(self._writer), tasks))

@@ -1,15 +1,17 @@
-"""Checks of what evictions need: budgets that can be met, and a scheduler that follows the plan."""
+"""Checks of what evictions need: budgets, a scheduler that follows, pod usage, and labels that autoscalers ignore."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 
 from ballast.doctor.cluster_view import CheckNotPossible, Document, part, text, title
-from ballast.doctor.evidence import Evidence
+from ballast.doctor.evidence import PATIENCE, Evidence
 from ballast.doctor.finding import Finding
 from ballast.doctor.pairing import asks_ballast
 from ballast.doctor.scheduler_files import scheduler_files
 from ballast.model.disruption import never_allows
+from ballast.publishing.node_keys import NodeKeys
 from ballast.settings import Mode
 
 
@@ -55,3 +57,102 @@ def landing(evidence: Evidence) -> Iterator[Finding]:
     )
     fix = ("ballast profile extender", "BALLAST_EVICTION__LANDING=taint", "BALLAST_EVICTION__MODE=dry-run")
     yield Finding("eviction-landing", "warn", "extender", message, fix)
+
+
+_BALANCE = "balance-similar-node-groups"
+_IGNORE = "balancing-ignore-label"
+_COMPARE = "balancing-label"
+
+
+def autoscaler_labels(evidence: Evidence) -> Iterator[Finding]:
+    """Whether cluster-autoscaler still sees node groups as similar beside the score and class labels.
+
+    Found: `--balance-similar-node-groups` is set, and Ballast's labels are not ignored.
+    Fix: `kubectl -n kube-system patch deployment cluster-autoscaler --type=json -p '[...]'` with
+    `--balancing-ignore-label=ballast.dev/score` and `--balancing-ignore-label=ballast.dev/load`
+    """
+    publishing = evidence.settings.publishing
+    if publishing.mode is Mode.OFF:
+        raise CheckNotPossible("BALLAST_PUBLISHING__MODE is off: no label is written")
+    keys = NodeKeys.of(publishing.prefix)
+    for deployment in evidence.cluster.all("/apis/apps/v1/deployments"):
+        containers = part(deployment, "spec", "template", "spec", "containers") or ()
+        for index, container in enumerate(containers):
+            field = "args" if container.get("args") else "command"
+            flags = _flags([*(container.get("command") or ()), *(container.get("args") or ())])
+            if not _on(flags.get(_BALANCE, ["false"])) or _COMPARE in flags:
+                continue
+            missing = [key for key in (keys.score, keys.load) if key not in flags.get(_IGNORE, [])]
+            if missing:
+                path = f"/spec/template/spec/containers/{index}/{field}/-"
+                added = [{"op": "add", "path": path, "value": f"--{_IGNORE}={key}"} for key in missing]
+                namespace, name = (text(deployment, "metadata", key) for key in ("namespace", "name"))
+                yield Finding(
+                    "autoscaler-labels",
+                    "fail" if publishing.mode is Mode.ON else "warn",
+                    title(deployment),
+                    f"it balances similar node groups and compares {' and '.join(missing)}, which differ between nodes:"
+                    " no two groups are similar any more",
+                    (f"kubectl -n {namespace} patch deployment {name} --type=json -p '{json.dumps(added)}'",),
+                )
+
+
+def _flags(words: list[str]) -> dict[str, list[str]]:
+    """Flags as Go reads them: one or two dashes, and a value only after `=` or as the next word."""
+    found: dict[str, list[str]] = {}
+    lone = [each for word in words for each in str(word).split()]
+    for index, word in enumerate(lone):
+        if word.startswith("-"):
+            name, given, value = word.lstrip("-").partition("=")
+            after = lone[index + 1] if index + 1 < len(lone) and not lone[index + 1].startswith("-") else "true"
+            found.setdefault(name, []).append((value if given else after).strip("\"'"))
+    return found
+
+
+def _on(values: list[str]) -> bool:
+    return values[-1].lower() not in ("false", "f", "0")
+
+
+ENOUGH = 0.8
+"""Share of the running pods; some always just started."""
+
+
+def pod_usage(evidence: Evidence) -> Iterator[Finding]:
+    """Whether the use of pods is known; evictions fall back to requests without it.
+
+    Found: fewer than 80 % of the running pods have accepted samples.
+    Fix: `BALLAST_TELEMETRY__SOURCE=metrics-server`
+    """
+    begun = evidence.clock.monotonic()
+    usage = evidence.usage
+    if usage.problems and evidence.clock.monotonic() - begun >= PATIENCE:
+        raise CheckNotPossible(f"the usage of pods takes more than {PATIENCE:g} s, which the daemon may wait for")
+    problems = "; ".join(f"{name}: {problem}" for name, problem in sorted(usage.problems.items()))
+    all_pods = evidence.cluster.count("/api/v1/pods")
+    if not problems and all_pods is not None and usage.measured >= ENOUGH * all_pods:
+        return
+    running = _running(evidence, all_pods if problems or not usage.measured else None)
+    if not problems and usage.measured >= ENOUGH * running:
+        return
+    message = f"usage of {usage.measured:,} of {running:,} pods is known; the requests of the others count instead"
+    message += f"; {problems}" if problems else ""
+    yield Finding(
+        "pod-usage",
+        "warn",
+        "pods",
+        message,
+        (
+            "BALLAST_TELEMETRY__SOURCE=metrics-server",
+            "kubectl get --raw /apis/metrics.k8s.io/v1beta1/pods | head -c 500",
+        ),
+    )
+
+
+def _running(evidence: Evidence, otherwise: int | None) -> int:
+    """How many pods run. Raises CheckNotPossible where their list takes too long and there is no other number."""
+    try:
+        return len(evidence.pods)
+    except CheckNotPossible:
+        if otherwise is None:
+            raise
+        return otherwise

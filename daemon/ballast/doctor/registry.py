@@ -7,19 +7,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from ballast.base.errors import BallastError, UsageError
-from ballast.doctor import (
-    autoscaler,
-    eviction,
-    exposure,
-    kubernetes,
-    pairing,
-    pods,
-    power,
-    rights,
-    series,
-    source,
-    witness,
-)
+from ballast.doctor import eviction, exposure, kubernetes, pairing, power, rights, series, source
 from ballast.doctor.cluster_view import CheckNotPossible
 from ballast.doctor.evidence import Evidence
 from ballast.doctor.finding import Finding, Report, report
@@ -38,8 +26,8 @@ CHECKS: Mapping[str, Check] = {
     "freshness": series.freshness,
     "units": series.units,
     "unmeasured-nodes": series.unmeasured_nodes,
-    "metrics-server": witness.metrics_server,
-    "sources-disagree": witness.sources_disagree,
+    "metrics-server": source.metrics_server,
+    "sources-disagree": source.sources_disagree,
     "kubernetes-reachable": kubernetes.reachable,
     "rbac": rights.rbac,
     "lease": kubernetes.lease,
@@ -48,7 +36,7 @@ CHECKS: Mapping[str, Check] = {
     "pairing-extender": pairing.extender,
     "pairing-trimaran": pairing.trimaran,
     "pairing-crane": pairing.crane,
-    "autoscaler-labels": autoscaler.autoscaler_labels,
+    "autoscaler-labels": eviction.autoscaler_labels,
     "power-feed": power.feed,
     "power-consumption": power.consumption,
     "power-targets": power.targets,
@@ -56,7 +44,7 @@ CHECKS: Mapping[str, Check] = {
     "budgets-unsatisfiable": eviction.budgets_unsatisfiable,
     "eviction-landing": eviction.landing,
     "extender-open": exposure.extender_open,
-    "pod-usage": pods.pod_usage,  # the last: it reads every pod
+    "pod-usage": eviction.pod_usage,  # the last: it reads every pod
 }
 
 

@@ -9,7 +9,7 @@ import math
 from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from ballast.eviction.facts import Facts
-from ballast.model.exclusion import NAMESPACE, AnnotatedObject, by_operator, exclusion
+from ballast.model.disruption import NAMESPACE, AnnotatedObject, by_operator, exclusion
 from ballast.model.pod import Pod
 
 EVICT, EVICT_LIFTS = "evict", "evict-lifts"

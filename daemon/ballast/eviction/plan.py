@@ -25,8 +25,7 @@ from ballast.placement.planners.layout import Layout
 from ballast.placement.planners.load_spread import deviations
 from ballast.placement.planners.relieve import Thresholds
 from ballast.placement.planners.simulated_placement import SimulatedPlacement
-from ballast.placement.planners.step import Admit, PlannedMove
-from ballast.placement.planners.worth import Worth
+from ballast.placement.planners.step import Admit, PlannedMove, Worth
 
 Kind: TypeAlias = str
 """The name of a planner."""

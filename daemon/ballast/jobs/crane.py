@@ -12,8 +12,7 @@ from ballast.cluster.context import Context
 from ballast.jobs import sentences
 from ballast.jobs.progress import Known
 from ballast.model.snapshot import Snapshot
-from ballast.publishing.crane_plan import RESOURCES, CranePlanner
-from ballast.publishing.crane_publisher import CranePublisher
+from ballast.publishing.crane_plan import RESOURCES, CranePlanner, CranePublisher
 from ballast.scoring.crane import CranePolicy, time_zone
 from ballast.settings import Mode
 from ballast.telemetry.node_names import NodeNames

@@ -14,9 +14,9 @@ from collections.abc import Mapping
 import msgspec
 
 from ballast.base.errors import NOT_JSON
+from ballast.model.limits import quantity
 from ballast.model.node import Node
 from ballast.model.pod import Pod
-from ballast.model.quantity import quantity
 
 MILLI = 1000
 """A whole device, in thousandths."""

@@ -10,7 +10,7 @@ from typing import overload
 from ballast.model.node import Node
 from ballast.model.sample import Bools, Floats, Ints
 from ballast.model.snapshot import Snapshot
-from ballast.scoring.devices.placed import PlacedDevices
+from ballast.scoring.devices.room import PlacedDevices
 from ballast.scoring.fleet import Fleet, InFlight, NodeLoads, Placed, fleet_of
 
 

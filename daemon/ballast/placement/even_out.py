@@ -15,8 +15,7 @@ import numpy as np
 from ballast.model.sample import Bools, Floats, Ints
 from ballast.placement.planners.rebalance import rebalance
 from ballast.placement.planners.simulated_placement import SimulatedPlacement
-from ballast.placement.planners.step import Admit, PlannedMove
-from ballast.placement.planners.worth import Worth, free, nobody
+from ballast.placement.planners.step import Admit, PlannedMove, Worth, free, nobody
 from ballast.solving import Problem, Rule, RuleKind, arrange, improve
 
 MANY = 0.05

@@ -14,7 +14,7 @@ from ballast.model.shape import Shape
 from ballast.model.snapshot import Snapshot
 from ballast.placement.candidates import Candidates, candidates
 from ballast.scoring.demand import predicted, units
-from ballast.scoring.devices.placed import PlacedDevices
+from ballast.scoring.devices.room import PlacedDevices
 from ballast.scoring.fleet import Placed
 from ballast.scoring.in_flight import DEFAULTS, MULTIPLIER
 

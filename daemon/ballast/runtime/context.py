@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import threading
+from collections.abc import Callable, Iterable
+
+import structlog
 
 from ballast.base.clock import Clock, SystemClock
+from ballast.base.errors import ClusterError
 from ballast.base.metrics import Metrics
 from ballast.base.parts import Part
 from ballast.cluster.cache import Cache
 from ballast.cluster.client import KubeApi, connect
-from ballast.cluster.conditions import Conditions
+from ballast.cluster.conditions import Conditions, SavedConditions
 from ballast.cluster.context import Context
 from ballast.cluster.events import Events
 from ballast.cluster.identity import own_identity, own_namespace
 from ballast.cluster.lease import AlwaysLeader, Elector, Leadership
 from ballast.cluster.objects.decoding import annotation_filter
-from ballast.cluster.pace import Pace
 from ballast.cluster.state import StateStore
 from ballast.cluster.switches import Switches
+from ballast.cluster.threads import going
 from ballast.cluster.workload_cache import WorkloadCache
-from ballast.cluster.writer import Writer
+from ballast.cluster.write import Result
+from ballast.cluster.writer import Pace, Writer
 from ballast.settings import Mode, Settings
 
 
@@ -83,3 +88,61 @@ def _leadership(
     if not lease.enabled:
         return AlwaysLeader(metrics)
     return Elector(api, clock, metrics, namespace=lease.namespace or namespace, name=lease.name, identity=identity)
+
+
+log = structlog.get_logger("ballast")
+
+_PATIENCE = 1.0
+
+
+class ConditionSaver:
+    """`ask` after each cycle: only the leader saves, and only what changed.
+
+    `problem` is why it failed last, if so; a standby has none.
+    """
+
+    def __init__(self, saved: SavedConditions, leading: Callable[[], bool]) -> None:
+        self._saved = saved
+        self._leading = leading
+        self._asked = threading.Event()
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="saving", daemon=True)
+        self.problem: str | None = None
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._stop.set()
+        self._asked.set()
+        if self._thread.is_alive():
+            self._thread.join(_PATIENCE)
+
+    @property
+    def alive(self) -> bool:
+        return going(self._thread, self._stop)
+
+    def ask(self) -> None:
+        self._asked.set()
+
+    def _run(self) -> None:
+        while self._asked.wait() and not self._stop.is_set():
+            self._asked.clear()
+            try:
+                if not self._leading():
+                    self.problem = None
+                    continue
+                problem = self._save()
+            except Exception as error:
+                log.exception("saving the conditions failed unexpectedly")
+                problem = f"{type(error).__name__}: {error}"
+            if problem and problem != self.problem:
+                log.warning("the conditions are not saved", problem=problem)
+            self.problem = problem
+
+    def _save(self) -> str | None:
+        try:
+            outcome = self._saved.save()
+        except ClusterError as error:
+            return str(error)
+        return outcome.reason if outcome is not None and outcome.result is Result.FAILED else None

@@ -34,8 +34,7 @@ from ballast.jobs.publishing import PublishingJob
 from ballast.jobs.snapshot import SnapshotJob
 from ballast.model.limits import by_resource
 from ballast.model.snapshot import Snapshot
-from ballast.runtime.condition_saver import ConditionSaver
-from ballast.runtime.context import build_context
+from ballast.runtime.context import ConditionSaver, build_context
 from ballast.runtime.health import Alive, Health, Loop, LoopKind
 from ballast.runtime.long_history import LongHistory
 from ballast.runtime.scheduler import JobScheduler
@@ -43,7 +42,7 @@ from ballast.serving.app import create_app, create_extender_app, create_health_a
 from ballast.serving.board import Board, CycleRecord, DaemonAnswers
 from ballast.serving.callers import Callers
 from ballast.serving.server import Server
-from ballast.serving.views import pods
+from ballast.serving.views import fleet
 from ballast.settings import Mode, Settings, check_run
 from ballast.telemetry.pod_usage_cache import PodUsageCache
 
@@ -312,8 +311,8 @@ def _board(context: Context, config: list[dict[str, Any]], max_age: float) -> Bo
         config=config,
         max_age=max_age,
         high=by_resource(context.settings.publishing.high),
-        find_pods=partial(pods.found, context.cache),
-        pods_on=partial(pods.on_node, context.cache),
+        find_pods=partial(fleet.found, context.cache),
+        pods_on=partial(fleet.on_node, context.cache),
         node_metrics=context.settings.metrics.nodes,
         long_history=LongHistory(context.settings, context.clock, context.settings.windows.lengths[0].text),
     )

@@ -8,8 +8,8 @@ from ballast.base.answer_budget import IN_FLIGHT
 from ballast.base.body_budget import MIB, BodyBudget
 from ballast.base.malloc import KEEP
 from ballast.cluster.listing import LARGEST_OBJECT
+from ballast.cluster.objects.decoding import POOL_BYTES
 from ballast.cluster.objects.object_budget import IN_ALL
-from ballast.cluster.objects.shared_values import POOL_BYTES
 from ballast.planning.process import MEMORY, MEMORY_PER_NODE, MEMORY_PER_POD
 from ballast.serving.protocol import MAX_CONNECTIONS, MAX_HEADER_BYTES, MAX_UNSENT
 from ballast.serving.views.history import BOUND

@@ -17,8 +17,7 @@ from ballast.model.sample import Bools, Floats, Ints
 from ballast.scoring.demand import NOTHING, Units, demand
 from ballast.scoring.fleet import Fleet
 from ballast.scoring.keys import StrategyKeys
-from ballast.scoring.rounding import half_away
-from ballast.scoring.scores import Scores
+from ballast.scoring.scores import Scores, half_away
 
 Weights = Mapping[str, int]
 DEFAULT: Weights = {"cpu": 1, "memory": 1}

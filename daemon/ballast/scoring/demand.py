@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from ballast.model.shape import Amounts, ContainerShape, Shape, pod_level_resource
-from ballast.scoring.rounding import half_away
+from ballast.scoring.scores import half_away
 
 # kubernetes pkg/scheduler/util/pod_resources.go: what a container without a request counts as in scores.
 DEFAULT_REQUESTS = {"cpu": 0.1, "memory": 200.0 * 2**20}

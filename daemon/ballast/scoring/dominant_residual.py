@@ -18,8 +18,8 @@ from typing import ClassVar
 import numpy as np
 
 from ballast.model.devices import PARTS, WHOLE
+from ballast.model.limits import quantity
 from ballast.model.pod import Pod
-from ballast.model.quantity import quantity
 from ballast.model.sample import Bools, Floats, Ints
 from ballast.scoring.allocation import check_resource
 from ballast.scoring.demand import NOTHING, Units, units

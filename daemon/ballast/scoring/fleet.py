@@ -16,7 +16,7 @@ from ballast.model.sample import Bools, Floats, Ints
 from ballast.model.shape import Shape
 from ballast.model.snapshot import Snapshot
 from ballast.scoring.demand import Demand, demand, units
-from ballast.scoring.devices.placed import PlacedDevices
+from ballast.scoring.devices.room import PlacedDevices
 
 T = TypeVar("T")
 

@@ -23,8 +23,7 @@ from ballast.scoring.demand import NOTHING, demand
 from ballast.scoring.fleet import Fleet, NodeLoads
 from ballast.scoring.in_flight import since_window
 from ballast.scoring.keys import StrategyKeys
-from ballast.scoring.rounding import half_away
-from ballast.scoring.scores import Scores
+from ballast.scoring.scores import Scores, half_away
 
 NAME = "load-variation"
 

@@ -13,8 +13,8 @@ from typing import ClassVar
 
 import numpy as np
 
+from ballast.model.limits import quantity
 from ballast.model.pod import Pod
-from ballast.model.quantity import quantity
 from ballast.model.sample import Floats, Ints
 from ballast.scoring import in_flight
 from ballast.scoring.demand import predicted, units

@@ -21,12 +21,12 @@ from ballast.base.parts import Part
 from ballast.model.snapshot import Snapshot
 from ballast.serving import activity
 from ballast.serving.board import Board, DaemonAnswers
+from ballast.serving.callers import RateLimit
 from ballast.serving.document import JSON, CachedDocument
 from ballast.serving.openapi import DOCUMENT
-from ballast.serving.rate_limit import RateLimit
 from ballast.serving.rendering import Rendered
+from ballast.serving.views.overview import troubles
 from ballast.serving.views.routes import PageApi
-from ballast.serving.views.troubles import troubles
 
 
 class Api:

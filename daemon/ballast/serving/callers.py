@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hmac
+from collections import OrderedDict
 from collections.abc import Callable, Collection
 from contextlib import suppress
 from ipaddress import ip_address
@@ -11,6 +12,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from ballast.base.clock import Clock
 from ballast.base.errors import SettingsError
 from ballast.settings.extender import ExtenderSettings
 from ballast.settings.secrets import SecretFile
@@ -106,3 +108,30 @@ def _name(host: str) -> str:
     if host.startswith("["):
         return host[1:].partition("]")[0]
     return host.partition(":")[0].rstrip(".").lower()
+
+
+RATE = 5.0
+BURST = 20.0
+"""Requests a second that a caller may go on with, and how many at once after a pause."""
+
+MOST_CALLERS = 1000
+"""Callers that are remembered; then the one that asked longest ago is forgotten."""
+
+
+class RateLimit:
+    """A token bucket for each address. For one event loop."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._callers: OrderedDict[str, tuple[float, float]] = OrderedDict()
+
+    def wait(self, caller: str) -> float:
+        """Seconds until this caller may ask; 0 if it may now, which is then counted."""
+        now = self._clock.monotonic()
+        left, then = self._callers.pop(caller, (BURST, now))
+        left = min(BURST, left + RATE * (now - then))
+        allowed = left >= 1.0
+        self._callers[caller] = (left - 1.0 if allowed else left, now)
+        if len(self._callers) > MOST_CALLERS:
+            self._callers.popitem(last=False)
+        return 0.0 if allowed else (1.0 - left) / RATE

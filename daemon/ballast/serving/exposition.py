@@ -15,7 +15,7 @@ from ballast.base.metrics import Metrics
 from ballast.base.parts import Part
 from ballast.model.snapshot import Snapshot
 from ballast.serving.board import Board
-from ballast.serving.families import LOADS, SCORE, SPREAD
+from ballast.serving.rendering import LOADS, SCORE, SPREAD
 
 BOUNDS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
 """Upper bounds of the buckets of ballast_load."""

@@ -15,7 +15,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from ballast.base.clock import Clock
 from ballast.base.errors import ClusterError
 from ballast.cluster.token_review import TokenVerdict
-from ballast.serving.rate_limit import RateLimit
+from ballast.serving.callers import RateLimit
 
 REMEMBERED = 1000
 """Tokens whose verdicts are kept; then the one that was kept longest is forgotten."""

@@ -12,7 +12,7 @@ import math
 import numpy as np
 
 from ballast.model.sample import Floats, Ints
-from ballast.solving import linear
+from ballast.solving import collisions
 from ballast.solving.assignment import Assignment
 from ballast.solving.relations import Relations
 from ballast.solving.solution import TimeBudget
@@ -103,9 +103,9 @@ def keeps(units: Units, on: Ints) -> bool:
 def bound(assignment: Assignment, budget: TimeBudget, max_moves: int) -> float:
     """A lower bound of the value; a better placement that turns up is put into the assignment."""
     units = assignment.units
-    if units.size * len(units.scale) > linear.LARGEST:
+    if units.size * len(units.scale) > collisions.LARGEST:
         return min(standing_out(units) * (1 - 1e-9), assignment.value())
-    found = linear.program(units, units.rules)
+    found = collisions.program(units, units.rules)
     n, k = units.scale.shape
     z, d, y = len(found.unit), n * k, n * k
     rows = [*found.rows, *_differences(units, found, z)]
@@ -127,7 +127,7 @@ def bound(assignment: Assignment, budget: TimeBudget, max_moves: int) -> float:
         if not left or assignment.value() <= least * (1 + 1e-6):
             break
         nodes = None if budget.evaluations is None else max(1, left // _PER_NODE)
-        answer = linear.run(rows, price, z, seconds=seconds, nodes=nodes)
+        answer = collisions.run(rows, price, z, seconds=seconds, nodes=nodes)
         budget.spend(min(left, _PER_NODE * max(1, int(answer.mip_node_count or 1))), assignment.value())
         if answer.mip_dual_bound is not None and math.isfinite(answer.mip_dual_bound):
             least = max(least, float(answer.mip_dual_bound))
@@ -165,10 +165,10 @@ def standing_out(units: Units) -> float:
     return found
 
 
-def _differences(units: Units, found: linear.Program, z: int) -> list[linear.Row]:
+def _differences(units: Units, found: collisions.Program, z: int) -> list[collisions.Row]:
     """Rows that set each d to the load of a node less the mean."""
     n, k = units.scale.shape
-    rows: list[linear.Row] = []
+    rows: list[collisions.Row] = []
     for resource in range(k):
         share = units.use[found.unit, resource] * units.scale[found.node, resource]
         start = units.start[:, resource]
@@ -182,6 +182,6 @@ def _differences(units: Units, found: linear.Program, z: int) -> list[linear.Row
     return rows
 
 
-def _tangent(z: int, d: int, number: int, point: float, unit: float) -> linear.Row:
+def _tangent(z: int, d: int, number: int, point: float, unit: float) -> collisions.Row:
     """y >= 2 t (d / unit) - t^2: below the square everywhere, equal at t."""
     return {z + d + number: 1.0, z + number: -2 * point / unit}, -point * point, np.inf

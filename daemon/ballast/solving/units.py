@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from ballast.model.sample import Bools, Floats, Ints
-from ballast.solving.objective import counting, known
 from ballast.solving.problem import Problem, Rule, RuleKind
+from ballast.solving.solution import counting, known
 
 _UNARY = (RuleKind.AFFINE, RuleKind.FORBID, RuleKind.SITE)
 # Requests that exceed the room by less than this share of it fit: sums of floats are not exact.

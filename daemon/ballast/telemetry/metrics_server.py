@@ -11,8 +11,8 @@ import numpy as np
 
 from ballast.base.errors import ClusterError, Forbidden, NotFound, SourceUnavailable, TelemetryError
 from ballast.base.metrics import Metrics
+from ballast.model.limits import quantity
 from ballast.model.node import Node
-from ballast.model.quantity import quantity
 from ballast.model.sample import Floats, Ints, Reading, ReadingProblem, Samples
 from ballast.settings import Settings
 from ballast.telemetry.intake import accept, allowed_skew, default_max_age, largest_ratio

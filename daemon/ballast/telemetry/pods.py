@@ -15,7 +15,7 @@ import msgspec
 import numpy as np
 
 from ballast.base.errors import ClusterError, TelemetryError
-from ballast.model.quantity import quantity
+from ballast.model.limits import quantity
 from ballast.model.sample import Samples
 from ballast.settings import Settings
 from ballast.telemetry import responses as decoding

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -12,7 +13,6 @@ import numpy as np
 from ballast.base.errors import TelemetryError
 from ballast.model.sample import Bools, Floats, Ints, Mixture, Reading, ReadingProblem, Samples
 from ballast.settings import Settings
-from ballast.telemetry.freshness import sample_times
 from ballast.telemetry.intake import (
     SUSPICIOUS_RATIO,
     accept,
@@ -26,11 +26,9 @@ from ballast.telemetry.node_names import AMBIGUOUS, NOT_SELECTED, SEPARATOR, UNM
 from ballast.telemetry.prometheus_client import Grid
 from ballast.telemetry.queries import Query, QuerySet
 from ballast.telemetry.query_warnings import QueryWarnings
-from ballast.telemetry.rejections import explain_rejection
 from ballast.telemetry.responses import SeriesTable
 from ballast.telemetry.scrapes import LOOKED_AT, ScrapeIntervals
 from ballast.telemetry.series_check import SeriesCheck
-from ballast.telemetry.units import not_ratios
 
 _NAMED_STRANGERS = 5
 
@@ -306,3 +304,152 @@ def _note_strangers(question: Query, nodes: list[str], rows: Ints, found: _Found
 
 def _shown(label: str, value: str) -> str:
     return f"{label}={value.replace(SEPARATOR, ' or ')!r}" if value else f"a series without the label {label}"
+
+
+def sample_times(
+    table: SeriesTable, rows: Ints, newest: SeriesTable, names: NodeNames, labels: tuple[str, ...]
+) -> Floats:
+    """[series, time] Unix times of the samples in `table`, NaN where it is unknown.
+
+    `newest` is the answer of the freshness query, `labels` name the nodes in both. The same label value means the same
+    exporter, so its newest time counts; otherwise the oldest time of all series of that node does.
+    """
+    known, times = newest_by_label(newest, labels)
+    index = np.fromiter((known.get(node, -1) for node in table.named(labels)), dtype=np.int64, count=len(table))
+    if not times.shape[0]:
+        return np.full(table.values.shape, np.nan)
+    found = np.where(index[:, None] >= 0, times[index], np.nan)
+    lost = (index < 0) & (rows >= 0)
+    if lost.any():
+        found[lost] = _oldest_by_row(known, times, names)[rows[lost]]
+    return found
+
+
+def newest_by_label(newest: SeriesTable, named_by: tuple[str, ...] | None = None) -> tuple[dict[str, int], Floats]:
+    """Label value → row of the second result, [row, time] Unix times."""
+    nodes = newest.nodes if named_by is None else newest.named(named_by)
+    labels = {node: number for number, node in enumerate(dict.fromkeys(nodes))}
+    times = np.where(newest.present & ~newest.unreadable, newest.values, np.nan)
+    if len(labels) == len(newest):
+        return labels, times
+    merged = np.full((len(labels), times.shape[1]), np.nan)
+    np.fmax.at(merged, [labels[node] for node in nodes], times)
+    return labels, merged
+
+
+def _oldest_by_row(labels: dict[str, int], times: Floats, names: NodeNames) -> Floats:
+    rows = names.rows(list(labels))
+    oldest = np.full((len(names), times.shape[1]), np.nan)
+    known = rows >= 0
+    np.fmin.at(oldest, rows[known], times[known])
+    return oldest
+
+
+_OFFSET_STEP = 30
+
+
+def explain_rejection(
+    question: Query, rejected: Counter[str], newest: SeriesTable, at: float, max_age: float
+) -> ReadingProblem | None:
+    """What rejected the most of them; None where nothing was rejected. `at` is the evaluation time, Unix seconds."""
+    if not rejected:
+        return None
+    reason = max(sorted(rejected), key=lambda each: rejected[each])
+    resource = question.resource
+    if reason == "stale":
+        return _stale(question, newest, at, max_age)
+    if reason == "future":
+        ahead = _newest(newest) - at
+        return ReadingProblem(
+            "future",
+            f"all samples of {resource} are ahead of the query, by {ahead:.0f} s; the clock of this machine is late "
+            "or that of the exporters' Prometheus is ahead: synchronise them (NTP)",
+        )
+    if reason == "duplicate":
+        return ReadingProblem(
+            "duplicate",
+            f"each node has several values of {resource} that differ, so none counts; aggregate them in "
+            f"BALLAST_TELEMETRY__RESOURCES: max by ({', '.join(question.labels)}) (<query>), or choose with "
+            "BALLAST_PROMETHEUS__MATCHERS",
+        )
+    if reason in ("unmatched", "ambiguous"):
+        what = "no node" if reason == "unmatched" else "several nodes at once"
+        return ReadingProblem(
+            "unnamed",
+            f"the series of {resource} name {what} by {question.label}; set BALLAST_TELEMETRY__NODE_LABEL or "
+            "BALLAST_TELEMETRY__NODE_REWRITE",
+        )
+    return ReadingProblem(
+        "unreadable",
+        f"no value of {resource} is a number from 0 on ({reason}); look at the exporters, or at its query in "
+        "BALLAST_TELEMETRY__RESOURCES",
+    )
+
+
+def _stale(question: Query, newest: SeriesTable, at: float, max_age: float) -> ReadingProblem:
+    age = at - _newest(newest)
+    if math.isnan(age):
+        fix: tuple[str, ...] = ()
+        advice = "give it a `freshness` in BALLAST_TELEMETRY__RESOURCES that has samples"
+        if question.preset is not None and question.preset.rules:
+            cpu, memory = question.preset.rules
+            fix = (
+                f'BALLAST_TELEMETRY__RESOURCES=\'{{"cpu": {{"query": "{cpu}"}}, "memory": {{"query": "{memory}"}}}}\'',
+            )
+            advice = f"where only recording rules are stored, read these by themselves: {fix[0]}"
+        elif question.preset is not None:
+            advice = "store its raw metrics, or choose another BALLAST_PROMETHEUS__PRESET"
+        text = f"the age of {question.resource} is unknown: {question.freshness} gives nothing; {advice}"
+        return ReadingProblem("ageless", text, fix)
+    earlier = f"BALLAST_TELEMETRY__OFFSET={math.ceil(age / _OFFSET_STEP) * _OFFSET_STEP}s"
+    return ReadingProblem(
+        "stale",
+        f"all samples of {question.resource} are older than {max_age:g} s; if exporters are scraped, they arrive late "
+        f"or this machine's clock is ahead: synchronise the clocks, or query that much earlier: {earlier}",
+        (earlier,),
+    )
+
+
+def _newest(newest: SeriesTable) -> float:
+    times = newest.values[newest.present & ~newest.unreadable]
+    return float(np.nanmax(times)) if np.isfinite(times).any() else math.nan
+
+
+SETTING = "BALLAST_TELEMETRY__RESOURCES"
+_PERCENT = 105.0
+_AMOUNT = 1000.0
+_ROUNDING = 1.02
+_MANY_CORES = 48.0
+
+
+def not_ratios(resource: str, values: Floats, capacity: Floats) -> str:
+    """What the values look like and what to do about it.
+
+    `values` and `capacity` are [series]: cores, bytes of memory or bytes per second of the link; NaN where unknown.
+    """
+    finite = np.isfinite(values)
+    highest = float(values[finite].max(initial=0.0))
+    known = finite & np.isfinite(capacity) & (capacity > 0)
+    within = bool(known.any()) and bool(np.all(values[known] <= _ROUNDING * capacity[known]))
+    if resource == "cpu" and within and highest <= _AMOUNT:
+        if float(capacity[known].min()) >= _MANY_CORES and highest <= _PERCENT:
+            return (
+                "look like cores or percent; check what the query gives, and make it a share of the node's cores in "
+                f"{SETTING}"
+            )
+        return (
+            "look like cores (none is above the cores of its node); divide by the cores of each node in "
+            f'{SETTING}, such as (<query>) / on (node) kube_node_status_capacity{{resource="cpu"}}'
+        )
+    if resource == "cpu" and highest > _PERCENT:
+        return f"look like thousandths of cores or smaller; divide by the cores of each node in {SETTING}"
+    if resource == "memory" and highest > _AMOUNT:
+        return (
+            "look like bytes; divide by the memory of each node in "
+            f'{SETTING}, such as (<query>) / on (node) kube_node_status_capacity{{resource="memory"}}'
+        )
+    if resource == "network" and highest > _AMOUNT:
+        return f"look like bytes per second; divide by the speed of the link in {SETTING}"
+    if highest > _PERCENT:
+        return f"are in another unit (up to {highest:.3g}); make them a share of what the node has in {SETTING}"
+    return f"look like percent; divide by 100 in {SETTING}"

@@ -11,8 +11,7 @@ from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path
 
-from ballast.publishing.extender_profile import extender_profile
-from ballast.publishing.labels_profile import labels_profile
+from ballast.publishing.profiles import extender_profile, labels_profile
 from ballast_lab.bench.rows import Row, at_most
 from ballast_lab.harness.burst import CORES, burst, judge, knowing, refreshed
 from ballast_lab.harness.control_plane import ControlPlane

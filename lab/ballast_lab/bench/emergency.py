@@ -16,12 +16,10 @@ from ballast.actuation.scaling.targets import kinds_of
 from ballast.base.clock import SystemClock
 from ballast.base.metrics import Metrics
 from ballast.cluster.client import connect
-from ballast.cluster.emergency import EmergencyWriter
 from ballast.cluster.objects.decoding import annotation_filter
-from ballast.cluster.pace import Pace
 from ballast.cluster.state import StateStore
 from ballast.cluster.workload_cache import WorkloadCache
-from ballast.cluster.writer import Writer
+from ballast.cluster.writer import EmergencyWriter, Pace, Writer
 from ballast.jobs.power.budget import PolicyController, TickContext
 from ballast.jobs.power.store import PowerStore
 from ballast.power.policy import PowerPolicy

@@ -14,7 +14,7 @@ from ballast.placement.planners.layout import Layout, layout
 from ballast.placement.planners.rebalance import rebalance
 from ballast.placement.planners.redistribute import redistribute
 from ballast.placement.planners.simulated_placement import SimulatedPlacement
-from ballast.placement.planners.worth import Worth
+from ballast.placement.planners.step import Worth
 from ballast_lab.bench.rows import Row
 
 RESOURCES = ("cpu", "memory")

@@ -16,13 +16,11 @@ from ballast.actuation.scaling.actuators import Actuators
 from ballast.actuation.scaling.targets import kinds_of
 from ballast.base.metrics import Metrics
 from ballast.cluster.conditions import Conditions
-from ballast.cluster.emergency import EmergencyWriter
 from ballast.cluster.events import Events
 from ballast.cluster.lease import AlwaysLeader
 from ballast.cluster.objects.decoding import annotation_filter
-from ballast.cluster.pace import Pace
 from ballast.cluster.workload_cache import WorkloadCache, reader
-from ballast.cluster.writer import Writer
+from ballast.cluster.writer import EmergencyWriter, Pace, Writer
 from ballast.jobs.power.budget import PolicyController
 from ballast.jobs.power.conditions import PowerEvents
 from ballast.jobs.power.job import PolicyRun, PowerJob

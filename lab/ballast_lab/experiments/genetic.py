@@ -16,7 +16,7 @@ from joblib import Parallel, delayed
 
 from ballast.model.sample import Ints
 from ballast.solving import Problem, objective, solve
-from ballast.solving.objective import loads
+from ballast.solving.solution import loads
 from ballast_lab.experiments.genetic_worlds import RESOURCES, ruled, skewed, stock, three
 from ballast_lab.solvers.check_dictionary import CheckDictionary
 from ballast_lab.solvers.paper import Broken, PaperPopulation, Quirks

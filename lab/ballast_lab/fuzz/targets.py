@@ -32,9 +32,9 @@ from ballast.cluster.objects.decoding import node_reader, pod_reader
 from ballast.eviction.annotations import strange
 from ballast.jobs.power.store import PowerStore
 from ballast.model import devices, duration, selector
+from ballast.model.limits import quantity
 from ballast.model.node import Node
 from ballast.model.pod import Pod
-from ballast.model.quantity import quantity
 from ballast.publishing.annotations import window_end
 from ballast.scoring import crane
 from ballast.serving.extender import ExtenderRoutes, Priorities, Rejections, equal

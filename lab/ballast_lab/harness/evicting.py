@@ -17,10 +17,9 @@ from ballast.base.metrics import Metrics
 from ballast.cluster.cache import Cache
 from ballast.cluster.client import KubeApi, connect
 from ballast.cluster.events import Events
-from ballast.cluster.pace import Pace
 from ballast.cluster.state import StateStore
 from ballast.cluster.workload_cache import WorkloadCache
-from ballast.cluster.writer import Writer
+from ballast.cluster.writer import Pace, Writer
 from ballast.eviction.facts import ClusterObjects, Facts
 from ballast.eviction.gate import Gate
 from ballast.eviction.plan import EvictionPlan, Kind, Move

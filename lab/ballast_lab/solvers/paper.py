@@ -14,10 +14,9 @@ import numpy as np
 
 from ballast.base.errors import PlacementError
 from ballast.model.sample import Bools, Floats, Ints
-from ballast.solving.objective import known, objective
 from ballast.solving.problem import Problem
-from ballast.solving.solution import Solution, TimeBudget, before
-from ballast.solving.violations import violations
+from ballast.solving.relations import violations
+from ballast.solving.solution import Solution, TimeBudget, before, known, objective
 from ballast_lab.solvers.check_dictionary import check_dictionary
 
 POPULATION = 20

@@ -15,9 +15,8 @@ from ballast.actuation.eviction.evictor import Attempt, Evictor, EvictorOptions
 from ballast.actuation.eviction.replacement_reservations import ReplacementReservations
 from ballast.base.errors import ClusterError, NotFound
 from ballast.base.metrics import Metrics
-from ballast.cluster.pace import Pace
 from ballast.cluster.state import StateStore
-from ballast.cluster.writer import Writer
+from ballast.cluster.writer import Pace, Writer
 from ballast.eviction.facts import ClusterObjects, Facts
 from ballast.eviction.gate import Gate
 from ballast.eviction.plan import EvictionPlan, Kind, Move

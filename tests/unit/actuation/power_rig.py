@@ -13,12 +13,10 @@ from ballast.actuation.scaling.target_status import TargetStatus
 from ballast.base.errors import ClusterError
 from ballast.base.metrics import Metrics
 from ballast.cluster import workloads as forms
-from ballast.cluster.emergency import EmergencyWriter
 from ballast.cluster.objects.decoding import Shared
-from ballast.cluster.pace import Pace
 from ballast.cluster.workload_cache import WORKLOADS, plural_of
 from ballast.cluster.write import WriteOutcome
-from ballast.cluster.writer import Writer
+from ballast.cluster.writer import EmergencyWriter, Pace, Writer
 from ballast.model.pod import Pod
 from ballast.model.workload import Autoscaler, Namespace, Workload
 from ballast.power.policy import PowerPolicy

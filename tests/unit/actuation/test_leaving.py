@@ -12,8 +12,7 @@ from ballast.actuation.eviction.leaving import LeavingTaints
 from ballast.actuation.eviction.release import carries, unmark
 from ballast.actuation.eviction.replacement_reservations import ReplacementReservations
 from ballast.base.metrics import Metrics
-from ballast.cluster.pace import Pace
-from ballast.cluster.writer import Writer
+from ballast.cluster.writer import Pace, Writer
 from ballast.model.node import Node, Taint
 from ballast.model.pod import Owner, Pod
 from tests.fakes import FakeClock

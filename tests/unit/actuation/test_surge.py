@@ -12,9 +12,8 @@ from ballast.actuation.eviction.records import Running, StepRecord, StepStatus
 from ballast.actuation.eviction.release import give_back_replicas
 from ballast.actuation.eviction.surge import Surges
 from ballast.base.metrics import Metrics
-from ballast.cluster.pace import Pace
 from ballast.cluster.state import StateStore
-from ballast.cluster.writer import Writer
+from ballast.cluster.writer import Pace, Writer
 from ballast.model.pod import Owner, Pod
 from ballast.model.workload import Workload
 from tests.fakes import FakeClock

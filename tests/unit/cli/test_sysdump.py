@@ -11,7 +11,7 @@ from pytest_httpserver import HTTPServer
 from typer.testing import CliRunner
 
 from ballast.cli.app import app
-from ballast.cli.observing.redaction import known_secrets, redacted
+from ballast.cli.observing.sysdump import known_secrets, redacted
 from tests.unit.cli.test_observing import answers, node
 
 SECRETS = {

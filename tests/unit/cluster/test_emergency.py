@@ -7,10 +7,8 @@ from collections.abc import Callable
 from typing import Any
 
 from ballast.base.metrics import Metrics
-from ballast.cluster.emergency import AT_ONCE, BURST, EmergencyWriter
-from ballast.cluster.pace import Pace
 from ballast.cluster.write import MERGE_PATCH, Result, Write, WriteOutcome, WriteTarget
-from ballast.cluster.writer import Writer
+from ballast.cluster.writer import AT_ONCE, BURST, EmergencyWriter, Pace, Writer
 from tests.fakes import FakeClock
 from tests.unit.cluster.fake_api import FakeApi
 

@@ -5,7 +5,7 @@ import threading
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ballast.cluster.pace import LONGEST_HOLD, Pace
+from ballast.cluster.writer import LONGEST_HOLD, Pace
 from tests.fakes import FakeClock
 
 

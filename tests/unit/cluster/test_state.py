@@ -11,9 +11,8 @@ from hypothesis import strategies as st
 from ballast.base.errors import ClusterError, Unreachable
 from ballast.base.metrics import Metrics
 from ballast.cluster.conditions import Conditions, SavedConditions
-from ballast.cluster.state import NAME, NAMES, StateStore
-from ballast.cluster.state_layout import PART, PARTS, joined, laid_out
-from ballast.cluster.state_layout import size as state_size
+from ballast.cluster.state import NAME, NAMES, PART, PARTS, StateStore, joined, laid_out
+from ballast.cluster.state import size as state_size
 from ballast.cluster.write import Result
 from tests.fakes import FakeClock
 from tests.properties import examples

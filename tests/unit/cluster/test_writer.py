@@ -9,9 +9,8 @@ from structlog.testing import capture_logs
 from ballast.base.errors import ClusterError, NotFound, TooManyRequests, Unreachable
 from ballast.base.metrics import Metrics
 from ballast.cluster.node_writes import node_metadata, replace_taints
-from ballast.cluster.pace import Pace
 from ballast.cluster.write import Result, Write, WriteOutcome, WriteTarget
-from ballast.cluster.writer import Writer
+from ballast.cluster.writer import Pace, Writer
 from tests.fakes import FakeClock
 from tests.unit.cluster.fake_api import FakeApi
 

@@ -7,7 +7,7 @@ from structlog.testing import capture_logs
 
 from ballast.base.errors import ClusterError
 from ballast.cluster.conditions import SavedConditions
-from ballast.runtime.condition_saver import ConditionSaver
+from ballast.runtime.context import ConditionSaver
 from tests.unit.cluster.test_following import until
 
 

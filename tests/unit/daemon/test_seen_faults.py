@@ -12,7 +12,7 @@ import pytest
 from ballast.base.clock import SystemClock
 from ballast.base.metrics import Metrics
 from ballast.cluster.conditions import Conditions
-from ballast.doctor.daemon_view import SEEN
+from ballast.doctor.reference import SEEN
 from ballast.jobs.power.conditions import report_conditions
 from ballast.jobs.power.view import TickContext, TickReport
 from ballast.telemetry.feeds.budget_feed import Watts

@@ -9,7 +9,7 @@ import pytest
 
 from ballast.doctor.eviction import unsatisfiable
 from ballast.doctor.registry import CHECKS
-from ballast.publishing.extender_profile import extender_profile
+from ballast.publishing.profiles import extender_profile
 from tests.unit.doctor.conftest import Patient, wrong
 
 POWER = ("power-feed", "power-consumption", "power-targets", "power-autoscalers")

@@ -9,10 +9,7 @@ import pytest
 import yaml
 
 from ballast.doctor.registry import CHECKS
-from ballast.publishing.crane_profile import crane_profile
-from ballast.publishing.extender_profile import extender_profile
-from ballast.publishing.labels_profile import labels_profile
-from ballast.publishing.trimaran_profile import trimaran_profile
+from ballast.publishing.profiles import crane_profile, extender_profile, labels_profile, trimaran_profile
 from tests.unit.doctor.conftest import Patient, wrong
 from tests.unit.doctor.test_acting_checks import autoscaler, power, target
 from tests.unit.doctor.test_cluster_checks import ago

@@ -7,10 +7,7 @@ from typing import Any
 import pytest
 import yaml
 
-from ballast.publishing.crane_profile import crane_profile
-from ballast.publishing.extender_profile import extender_profile
-from ballast.publishing.labels_profile import labels_profile
-from ballast.publishing.trimaran_profile import trimaran_profile
+from ballast.publishing.profiles import crane_profile, extender_profile, labels_profile, trimaran_profile
 from ballast_lab.simulator.kube.kinds import NODE
 from ballast_lab.simulator.kube.patching import MERGE
 from tests.unit.doctor.conftest import Patient

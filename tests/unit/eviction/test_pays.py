@@ -19,8 +19,7 @@ from ballast.placement.planners.layout import Layout
 from ballast.placement.planners.load_spread import deviations
 from ballast.placement.planners.rebalance import rebalance
 from ballast.placement.planners.relieve import Thresholds, relieve
-from ballast.placement.planners.step import PlannedMove
-from ballast.placement.planners.worth import Worth
+from ballast.placement.planners.step import PlannedMove, Worth
 from ballast.windows.standard_error import LoadErrors
 from tests.unit.eviction.worlds import DEPLOYMENT, SET, WEB, Shop, a_pod
 from tests.unit.placement import worlds

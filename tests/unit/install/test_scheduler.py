@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
-from ballast.publishing.extender_profile import extender_profile
-from ballast.publishing.labels_profile import labels_profile
+from ballast.publishing.profiles import extender_profile, labels_profile
 from tests.unit.install.chart import (
     EVERYTHING,
     MONITORING,

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ballast.model.exclusion import NAMESPACE, AnnotatedObject, by_operator, exclusion, part_exclusion
+from ballast.model.disruption import NAMESPACE, AnnotatedObject, by_operator, exclusion, part_exclusion
 
 NOW = 1_700_000_000.0
 VALUES = st.none() | st.sampled_from(["true", "false", "", "True", "no"]) | st.text(max_size=3)

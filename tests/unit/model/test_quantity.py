@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from kubernetes.utils.quantity import parse_quantity
 
-from ballast.model.quantity import quantity
+from ballast.model.limits import quantity
 
 
 @given(

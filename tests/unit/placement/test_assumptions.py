@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from ballast.placement.assumptions import MOST_UNSEEN, UNSEEN_FOR, Assumptions, UnseenDecisions
+from ballast.placement.assumed_pods import MOST_UNSEEN, UNSEEN_FOR, Assumptions, UnseenDecisions
 
 
 def test_a_decision_counts_until_its_time_is_over() -> None:

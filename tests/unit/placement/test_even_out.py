@@ -18,8 +18,7 @@ from ballast.placement.even_out import even_out
 from ballast.placement.planners.layout import Layout
 from ballast.placement.planners.load_spread import deviations
 from ballast.placement.planners.rebalance import rebalance
-from ballast.placement.planners.step import PlannedMove
-from ballast.placement.planners.worth import Worth
+from ballast.placement.planners.step import PlannedMove, Worth
 from tests.properties import examples
 from tests.unit.placement.worlds import a_layout, a_node, a_pod, every_node, everybody, standing_of
 

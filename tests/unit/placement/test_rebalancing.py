@@ -7,7 +7,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ballast.placement.planners import shortlist
 from ballast.placement.planners.layout import Layout
 from ballast.placement.planners.load_spread import deviations
 from ballast.placement.planners.rebalance import rebalance
@@ -99,9 +98,9 @@ def test_the_shortlist_loses_nothing(seed: int) -> None:
 
     whole = plan()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(shortlist, "_WHOLE", 4)
-        patch.setattr(shortlist, "_EACH", 2)
-        patch.setattr(shortlist, "_AGE", 5)
+        patch.setattr("ballast.placement.planners.rebalance._WHOLE", 4)
+        patch.setattr("ballast.placement.planners.rebalance._EACH", 2)
+        patch.setattr("ballast.placement.planners.rebalance._AGE", 5)
         listed = plan()
     assert [step[:2] for step in listed] == [step[:2] for step in whole]
     assert np.allclose([step[2] for step in listed], [step[2] for step in whole], atol=1e-12)

@@ -12,8 +12,7 @@ from ballast.base.metrics import Metrics
 from ballast.cluster.node_writes import with_taint
 from ballast.cluster.objects import wire
 from ballast.cluster.objects.decoding import Shared, annotation_filter, to_node
-from ballast.cluster.pace import Pace
-from ballast.cluster.writer import Writer
+from ballast.cluster.writer import Pace, Writer
 from ballast.model.node import Node
 from ballast.publishing.freeze import Freeze
 from ballast.publishing.label_plan import LabelPlanner, LabelRules

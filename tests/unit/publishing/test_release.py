@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 
 from ballast.base.errors import ClusterError
 from ballast.base.metrics import Metrics
-from ballast.cluster.pace import Pace
-from ballast.cluster.writer import Writer
+from ballast.cluster.writer import Pace, Writer
 from ballast.model.node import Node, Taint
 from ballast.publishing.publisher import PART
 from ballast.publishing.release import release

@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 
 from ballast.base.errors import UsageError
 from ballast.model.devices import Claim
-from ballast.scoring.devices.placed import PlacedDevices
-from ballast.scoring.devices.room import columns, taken, times
+from ballast.scoring.devices.room import PlacedDevices, columns, taken, times
 from ballast.scoring.dominant_residual import volumes
 from ballast.scoring.strategy import strategy
 from tests.properties import examples

@@ -17,7 +17,7 @@ from ballast.model.node import Node
 from ballast.model.node_state import NodeStates
 from ballast.model.snapshot import Snapshot, Window
 from ballast.scoring.load_variation import mu_sigma, resource_score, scores
-from ballast.scoring.rounding import half_away, integers
+from ballast.scoring.scores import half_away, integers
 
 VECTORS = json.loads((Path(__file__).parents[2] / "data" / "trimaran.json").read_text())["vectors"]
 KINDS = {"CPU": "cpu", "Memory": "memory"}

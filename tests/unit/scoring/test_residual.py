@@ -18,7 +18,7 @@ from ballast.base.errors import UsageError
 from ballast.scoring.dominant_residual import DominantResidual, exact_scores
 from ballast.scoring.profiles import Arrivals, observed
 from ballast.scoring.residual import NOWHERE, Criterion, Residuals, steps
-from ballast.scoring.rounding import half_away
+from ballast.scoring.scores import half_away
 from ballast.scoring.strategy import strategy
 from tests.unit.scoring.worlds import a_fleet, by_node, node, pod, scored
 

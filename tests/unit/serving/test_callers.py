@@ -18,8 +18,7 @@ import trustme
 from ballast.base.errors import SettingsError
 from ballast.base.metrics import Metrics
 from ballast.serving.app import create_app
-from ballast.serving.callers import Callers
-from ballast.serving.rate_limit import BURST, MOST_CALLERS, RATE, RateLimit
+from ballast.serving.callers import BURST, MOST_CALLERS, RATE, Callers, RateLimit
 from ballast.serving.server import Server
 from ballast.settings import HttpSettings
 from ballast.settings.extender import ExtenderSettings

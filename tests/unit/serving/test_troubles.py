@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ballast.base.condition_types import CONDITION_TYPES, GOOD
-from ballast.serving.views.troubles import troubles
+from ballast.serving.views.overview import troubles
 
 
 def condition(name: str, status: str = "True") -> dict[str, Any]:

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ballast.telemetry.freshness import sample_times
+from ballast.telemetry.readings import sample_times
 from ballast.telemetry.responses import SeriesTable
 from tests.unit.telemetry.fake_prometheus import named
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ballast.scoring.rounding import half_away
+from ballast.scoring.scores import half_away
 from ballast.windows.band import Band, label_of
 
 GAP = 70.0

@@ -17,10 +17,9 @@ from ballast.actuation.scaling.targets import TargetReader
 from ballast.base.clock import Clock
 from ballast.base.errors import ClusterError
 from ballast.cluster.client import KubeApi
-from ballast.cluster.emergency import EmergencyWriter
 from ballast.cluster.workload_cache import WorkloadCache
 from ballast.cluster.write import Result, Write, WriteOutcome, WriteTarget
-from ballast.cluster.writer import Writer
+from ballast.cluster.writer import EmergencyWriter, Writer
 from ballast.model.pod import Pod
 from ballast.model.workload import Autoscaler, Workload
 from ballast.power.policy import PowerPolicy

@@ -23,7 +23,7 @@ from ballast.base.errors import ClusterError
 from ballast.cluster.client import KubeApi
 from ballast.cluster.watch import WATCH_SILENT
 from ballast.cluster.workload_cache import AUTOSCALERS, NAMESPACES, SCALED_OBJECTS, WorkloadCache, plural_of
-from ballast.model.exclusion import NAMESPACE, AnnotatedObject, by_operator, exclusion, part_exclusion
+from ballast.model.disruption import NAMESPACE, AnnotatedObject, by_operator, exclusion, part_exclusion
 from ballast.model.pod import Pod
 from ballast.model.selector import Selector
 from ballast.model.workload import Autoscaler, Workload

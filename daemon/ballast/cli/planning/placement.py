@@ -24,8 +24,7 @@ from ballast.cli.output import Output, OutputOption
 from ballast.cli.planning.evidence import Origin
 from ballast.cli.planning.placement_file import problem_of
 from ballast.solving import Objective, Problem, Solution, solve
-from ballast.solving.objective import loads
-from ballast.solving.solution import Progress
+from ballast.solving.solution import Progress, loads
 
 SECONDS = 5.0
 """How long to search unless told otherwise."""

@@ -10,7 +10,7 @@ import numpy as np
 
 from ballast.base.errors import BadFile, UsageError
 from ballast.base.words import named
-from ballast.model.quantity import quantity
+from ballast.model.limits import quantity
 from ballast.model.sample import Floats, Ints
 from ballast.solving import Problem, Rule, RuleKind, arrange
 

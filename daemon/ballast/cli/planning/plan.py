@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from fractions import Fraction
@@ -23,13 +23,16 @@ from ballast.cli.output import Output, OutputOption
 from ballast.cli.planning.eviction_settings import offline_rules, settings_of
 from ballast.cli.planning.evidence import Origin, gather, variables
 from ballast.cli.planning.placement import place
-from ballast.cli.planning.placement_criterion import criterion, taken
+from ballast.cli.score import key_and_value
 from ballast.eviction.document import as_json
 from ballast.eviction.gate import Gate
 from ballast.eviction.plan import Kind, make_plan
 from ballast.eviction.planners.registry import planner
 from ballast.eviction.rules import UNLIMITED, EvictionLimit
 from ballast.planning.rules import aims_of, limit
+from ballast.scoring import dominant_residual
+from ballast.scoring.dominant_residual import DominantResidual
+from ballast.settings import Settings
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -183,3 +186,19 @@ def _print(plan: Mapping[str, Any]) -> None:
     if plan["refused"]:
         counts = (f"{check} {count}" for check, count in plan["refused"].items())
         console.print(f"refused pods by check: {', '.join(counts)}")
+
+
+KEYS = ("lambda", "c", "g", "profiles", "resources", "weigh_by", "devices")
+
+
+def taken(pairs: Sequence[str]) -> tuple[list[str], dict[str, object]]:
+    """(the pairs that are no keys of the criterion, its keys with their values)."""
+    mine = [pair for pair in pairs if pair.partition("=")[0].strip() in KEYS]
+    return [pair for pair in pairs if pair not in mine], dict(map(key_and_value, mine))
+
+
+def criterion(settings: Settings, keys: Mapping[str, object], *, published: bool) -> DominantResidual:
+    """`BALLAST_SCORING__KEYS` of dominant-residual, and `keys` over them. `published` has the linear g unless one is
+    set. Raises UsageError for keys and values that are not allowed."""
+    found = {**settings.scoring.keys.get(dominant_residual.NAME, {}), **keys}
+    return dominant_residual.parse({"g": "linear", **found} if published else found)

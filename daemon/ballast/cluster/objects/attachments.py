@@ -19,8 +19,8 @@ from ballast.model.attachments import (
     StorageClass,
     VolumeClaim,
 )
+from ballast.model.limits import quantity
 from ballast.model.node import Taint
-from ballast.model.quantity import quantity
 from ballast.model.selector import Requirement
 from ballast.model.template import NodeTerm
 

@@ -14,8 +14,7 @@ from ballast.placement.planners.layout import Layout
 from ballast.placement.planners.node_choice import OBSERVED
 from ballast.placement.planners.relieve import Thresholds
 from ballast.placement.planners.simulated_placement import SimulatedPlacement
-from ballast.placement.planners.step import Admit, PlannedMove
-from ballast.placement.planners.worth import Worth
+from ballast.placement.planners.step import Admit, PlannedMove, Worth
 from ballast.scoring.dominant_residual import DominantResidual
 
 __all__ = [

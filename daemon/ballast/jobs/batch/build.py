@@ -6,7 +6,7 @@ from typing import Protocol
 
 from ballast.actuation.gates import gate_name
 from ballast.cluster.context import Context
-from ballast.cluster.emergency import EmergencyWriter
+from ballast.cluster.writer import EmergencyWriter
 from ballast.jobs.batch.job import BatchJob
 from ballast.jobs.batch.planner import BatchPlanner, HeldReservations
 from ballast.jobs.batch.released import ReleasedPods, RoomHolder

@@ -15,9 +15,9 @@ from ballast.base.errors import WorkerError
 from ballast.base.parts import Part
 from ballast.base.words import duration
 from ballast.cluster.context import Context
-from ballast.cluster.emergency import BURST, QPS
 from ballast.cluster.watch import WATCH_SILENT
 from ballast.cluster.write import Result, WriteOutcome, WriteTarget
+from ballast.cluster.writer import BURST, QPS
 from ballast.jobs.batch import sentences
 from ballast.jobs.batch.held import HeldPods
 from ballast.jobs.batch.planner import BatchPlanner

@@ -13,8 +13,8 @@ import msgspec
 from ballast.actuation.gates import removal, remove
 from ballast.base.clock import Clock
 from ballast.base.metrics import Metrics
-from ballast.cluster.emergency import EmergencyWriter
 from ballast.cluster.write import Result, WriteOutcome
+from ballast.cluster.writer import EmergencyWriter
 from ballast.model.pod import Pod
 from ballast.placement.batch import BatchStep
 from ballast.placement.reservations import Purpose, Reservation

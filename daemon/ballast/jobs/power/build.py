@@ -18,8 +18,8 @@ from ballast.base.errors import ClusterError, SettingsError
 from ballast.cluster.cache import Cache
 from ballast.cluster.client import KubeApi
 from ballast.cluster.context import Context
-from ballast.cluster.emergency import EmergencyWriter
 from ballast.cluster.watch import WATCH_SILENT
+from ballast.cluster.writer import EmergencyWriter
 from ballast.jobs.power.budget import PolicyController
 from ballast.jobs.power.conditions import PowerEvents
 from ballast.jobs.power.departed import DepartedTargets

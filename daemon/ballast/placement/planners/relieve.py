@@ -10,8 +10,7 @@ import numpy as np
 from ballast.model.limits import Limit, limits
 from ballast.model.sample import Bools, Floats, Ints
 from ballast.placement.planners.simulated_placement import ROUNDING, SimulatedPlacement
-from ballast.placement.planners.step import Admit, PlannedMove
-from ballast.placement.planners.worth import LOAD, Worth, free
+from ballast.placement.planners.step import LOAD, Admit, PlannedMove, Worth, free
 
 NEARLY = 0.85
 """Share of the relief by the best victim from which on another one relieves nearly as much."""

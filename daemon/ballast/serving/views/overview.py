@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from ballast.answers.api import Policy, Power
+from ballast.answers.api import Policy, Power, Trouble
 from ballast.answers.evictions import Eviction, Evictions, Plan
 from ballast.answers.views import Balance, HotNode, Obstacle, Overview, Today
+from ballast.base.condition_types import CONDITION_TYPES, GOOD, ConditionType
 from ballast.model.duration import DAY
 from ballast.model.sample import Floats
 from ballast.model.snapshot import Snapshot
@@ -125,3 +126,26 @@ def _effect(eviction: Eviction) -> tuple[float, float] | None:
 def _number(of: Any, values: Floats) -> float | None:
     known = values[np.isfinite(values)]
     return round(float(of(known)), 4) if known.size else None
+
+
+RUNBOOKS = "https://github.com/kube-ballast/ballast/blob/main/docs/runbooks/"
+RANK = {name: rank for rank, name in enumerate(CONDITION_TYPES)}
+
+
+def troubles(conditions: Iterable[Mapping[str, Any]], *, leader: bool) -> list[Trouble]:
+    """Of `conditions` as the API lists them. That a follower does not act is no trouble."""
+    held = [
+        _trouble(each)
+        for each in conditions
+        if (each["status"] == "True") is not (each["type"] in GOOD) and (leader or each["type"] != "Active")
+    ]
+    return sorted(held, key=lambda each: (each.mild, RANK.get(each.type, len(RANK))))
+
+
+def _trouble(condition: Mapping[str, Any]) -> Trouble:
+    name = condition["type"]
+    known = CONDITION_TYPES.get(name, ConditionType(name, "", ""))
+    message = condition.get("message") or condition.get("reason", "")
+    since = condition.get("lastTransitionTime", "")
+    runbook = f"{RUNBOOKS}{name}.md" if name in CONDITION_TYPES else None
+    return Trouble(name, known.title, message, since, known.do, known.mild, runbook)

@@ -13,9 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ballast.cluster.objects import object_budget
-from ballast.cluster.objects.decoding import Reader, pod_reader
+from ballast.cluster.objects.decoding import POOL_BYTES, Pool, Reader, Shared, pod_reader
 from ballast.cluster.objects.object_budget import IN_ALL, LARGEST, OF_NAMESPACE, ORDINARY, ObjectBudget, too_large
-from ballast.cluster.objects.shared_values import POOL_BYTES, Pool, Shared
 from ballast.cluster.workload_cache import reader as reader_of
 from ballast.model.template import OPAQUE, PLAIN
 from tests.unit.cluster import fat

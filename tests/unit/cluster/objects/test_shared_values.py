@@ -7,7 +7,7 @@ from collections import deque
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ballast.cluster.objects.shared_values import LEAST, Pool, Shared
+from ballast.cluster.objects.decoding import LEAST, Pool, Shared
 from ballast.model.pod import Pod
 from tests.unit.cluster.objects.test_templates import read
 
