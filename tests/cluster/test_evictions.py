@@ -198,7 +198,7 @@ def test_a_leader_that_is_killed_leaves_nothing_half_done(busy: ControlPlane, ki
                 first.carry_out(one, to=elsewhere(one))
             assert one.name in busy.api.get(STATE)["data"]["eviction.plan"]
         with Actor(busy.admin_kubeconfig) as second:
-            assert second.evictor.resume() == "took over 1 evictions that are not finished"
+            assert second.evictor.recorder.resume() == "took over 1 evictions that are not finished"
             assert [each.node for each in second.extender.active()] == [elsewhere(one)]
             attempts = second.carry_out(one, two, to=elsewhere(one))
             assert [attempt.evicted for attempt in attempts] == [False, False]

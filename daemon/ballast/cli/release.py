@@ -10,7 +10,7 @@ from typing import Annotated, TypeVar
 import typer
 
 from ballast.actuation import gates
-from ballast.actuation.eviction import release as eviction
+from ballast.actuation.eviction import node_marks, surge
 from ballast.actuation.scaling import release as power
 from ballast.base import log
 from ballast.base.clock import Clock, SystemClock
@@ -97,11 +97,11 @@ def release(
         if caps:
             summary.append(f"Gave back {_objects(restored):,} of {len(caps):,} caps.")
     if ReleasePart.EVICTION in chosen and not (stale is not None and stale.why):
-        marked = [node for node in _all(api, "/api/v1/nodes", node_reader(own)) if eviction.carries(node, prefix)]
-        unmarked = eviction.unmark(api, writer, marked, prefix, reason=publishing.REASON)
+        marked = [node for node in _all(api, "/api/v1/nodes", node_reader(own)) if node_marks.carries(node, prefix)]
+        unmarked = node_marks.unmark(api, writer, marked, prefix, reason=publishing.REASON)
         outcomes += unmarked
         namespace = settings.lease.namespace or own_namespace(None)
-        added, still = eviction.give_back_replicas(api, writer, StateStore(api, writer, namespace), clock)
+        added, still = surge.give_back_replicas(api, writer, StateStore(api, writer, namespace), clock)
         if added:
             summary.append(f"Took back {added - still:,} of {added:,} replicas that were added.")
         if marked:

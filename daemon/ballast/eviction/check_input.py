@@ -21,6 +21,12 @@ class CheckResult(NamedTuple):
     reason: str
     numbers: Mapping[str, float]
 
+    @property
+    def in_words(self) -> str:
+        """ "too many nodes are not Ready (not ready 3, nodes 10)"."""
+        numbers = ", ".join(f"{name.replace('_', ' ')} {value:g}" for name, value in self.numbers.items())
+        return f"{self.reason} ({numbers})"
+
 
 class GateVerdict(NamedTuple):
     check: str

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from ballast.eviction.facts import ClusterObjects
+from ballast.eviction.facts import ClusterObjects, Facts
 from ballast.eviction.history import NOTHING_YET, History
 from ballast.eviction.plan import Aims
 from ballast.model.limits import EQUAL, Weights, named
-from ballast.model.node_state import ALWAYS_NEEDED
+from ballast.model.node_state import ALWAYS_NEEDED, NodeState
 from ballast.model.sample import Floats
 from ballast.model.snapshot import Snapshot
 from ballast.telemetry.pods import PodAnswers
@@ -39,12 +39,45 @@ class Moment:
     history: History = NOTHING_YET
     silent: int | None = None
     """Nodes of unknown load that were measured before; None: all nodes of unknown load."""
+    halted: str | None = None
+    """Why nothing may be evicted, whatever the plan."""
     steered: frozenset[str] = frozenset()
     """Schedulers whose placements the extender decides, or that one eviction may test."""
     usage: PodAnswers | None = None
     """What pods use; None: their requests count."""
     pool_label: str | None = None
     weights: Weights = field(default_factory=lambda: EQUAL)
+
+
+def with_loads(
+    moment: Moment,
+    snapshot: Snapshot,
+    changes: Mapping[str, Mapping[str, float]],
+    errors: tuple[Snapshot, Floats] | None,
+    peak: Floats | None,
+) -> Moment:
+    """The moment with the loads of its nodes.
+
+    `changes` {node: {resource: change}} are what the snapshot does not show yet; `errors` are those of a snapshot,
+    which count if it has all resources; `errors` and `peak` are [resource, node].
+    """
+    names, resources = [node.name for node in moment.objects.nodes], moment.resources
+    load, error = loads(snapshot, resources, names), None
+    for row, name in enumerate(names):
+        for resource, change in changes.get(name, {}).items():
+            if resource in resources:
+                load[row, resources.index(resource)] += change
+    if errors is not None and set(resources) <= set(errors[0].resources):
+        error = of_nodes(errors[1], errors[0], resources, names)
+    highest = None if peak is None else of_nodes(peak, snapshot, resources, names)
+    return replace(moment, load=load, error=error, peak=highest)
+
+
+def facts_of(objects: ClusterObjects, snapshot: Snapshot, now: float, count: int) -> Facts:
+    """Of the nodes as the snapshot knows them. `count` are all pods on nodes; those of `objects` are judged."""
+    known = {node.name for node, is_known in zip(snapshot.nodes, snapshot.known.tolist(), strict=True) if is_known}
+    unknown = [node.name for node in objects.nodes if node.name not in known]
+    return Facts(objects, now=now, unknown=unknown, silent=snapshot.states.counts[NodeState.SILENT], count=count)
 
 
 def loads(snapshot: Snapshot, watched: Sequence[str], nodes: Iterable[str] | None = None) -> Floats:

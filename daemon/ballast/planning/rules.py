@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from ballast.eviction.plan import Aims
-from ballast.eviction.planners.planner import Planner
-from ballast.eviction.rules import UNLIMITED, EvictionLimit, GateRules, LocalStorage
+from ballast.eviction.rules import EvictionLimit, GateRules, LocalStorage
 from ballast.model.selector import parse
 from ballast.scoring import dominant_residual
 from ballast.settings import Count, Settings
@@ -45,21 +42,6 @@ def rules_of(settings: Settings) -> GateRules:
         only_namespaces=frozenset(eviction.namespaces),
         without_namespaces=frozenset(eviction.exclude_namespaces),
     )
-
-
-def rules_for(planner: Planner, rules: GateRules, steered: frozenset[str]) -> GateRules:
-    """The rules of a planner; `steered` are the schedulers whose placements the extender decides.
-
-    A node that is being emptied does not rest between two evictions.
-    """
-    rules = replace(
-        rules,
-        planner=planner.name,
-        steered=steered,
-        needs_landing=planner.needs_landing,
-        needs_confirmation=planner.needs_confirmation,
-    )
-    return replace(rules, limit_node=UNLIMITED, cooldown=0.0) if planner.whole_nodes else rules
 
 
 def aims_of(settings: Settings) -> Aims:

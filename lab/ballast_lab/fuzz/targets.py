@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 from starlette.requests import Request
 
-from ballast.actuation.eviction.journal import Journal
+from ballast.actuation.eviction.records import Journal
 from ballast.actuation.scaling.scale import decode as scale
 from ballast.base.clock import SystemClock
 from ballast.base.errors import NOT_JSON, BallastError

@@ -11,6 +11,7 @@ import msgspec
 import numpy as np
 
 from ballast.actuation.eviction.evictor import Attempt, Evictor, EvictorOptions
+from ballast.actuation.eviction.follow_up import PlanFollower
 from ballast.actuation.eviction.replacement_reservations import ReplacementReservations
 from ballast.base.clock import SystemClock
 from ballast.base.metrics import Metrics
@@ -88,6 +89,7 @@ class Actor:
             replacements=self.replacements,
             options=EvictorOptions(prefix="ballast.dev", window=2.0, **options),
         )
+        self.follower = PlanFollower(self.evictor, self.replacements, clock)
 
     def __enter__(self) -> Actor:
         self.cache.start()
@@ -149,10 +151,10 @@ class Actor:
         )
 
     def follow(self) -> str | None:
-        return self.evictor.follow_up(self.cache.pods(), self.snapshot())
+        return self.follower.follow_plans(self.cache.pods(), self.snapshot())
 
     def recent(self) -> dict[str, Any]:
-        found: dict[str, Any] = msgspec.to_builtins(self.evictor.document().recent[0])
+        found: dict[str, Any] = msgspec.to_builtins(self.evictor.recorder.document({}, None).recent[0])
         return found
 
     def snapshot(self) -> Snapshot:

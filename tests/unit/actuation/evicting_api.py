@@ -12,6 +12,7 @@ import msgspec
 import numpy as np
 
 from ballast.actuation.eviction.evictor import Attempt, Evictor, EvictorOptions
+from ballast.actuation.eviction.follow_up import PlanFollower
 from ballast.actuation.eviction.replacement_reservations import ReplacementReservations
 from ballast.base.errors import ClusterError, NotFound
 from ballast.base.metrics import Metrics
@@ -220,6 +221,7 @@ class Replica:
             replacements=self.replacements,
             options=EvictorOptions(prefix="ballast.dev", window=WINDOW, **self.options),
         )
+        self.follower = PlanFollower(self.evictor, self.replacements, self.server.clock)
 
     def snapshot(self) -> Snapshot:
         return snapshot(self.loads, self.server.clock.wall())
@@ -254,10 +256,10 @@ class Replica:
 
     def follow(self, seconds: float = 30.0) -> str | None:
         self.server.clock.advance(seconds)
-        return self.evictor.follow_up(tuple(self.server.pods.values()), self.snapshot())
+        return self.follower.follow_plans(tuple(self.server.pods.values()), self.snapshot())
 
     def recent(self) -> list[dict[str, Any]]:
-        found: list[dict[str, Any]] = msgspec.to_builtins(self.evictor.document().recent)
+        found: list[dict[str, Any]] = msgspec.to_builtins(self.evictor.recorder.document({}, None).recent)
         return found
 
 

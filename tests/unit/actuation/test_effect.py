@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from ballast.actuation.eviction import effect
-from ballast.actuation.eviction.api_errors import ENOUGH, OVER, ApiErrors
+from ballast.actuation.eviction.evictor import ENOUGH, OVER, ApiErrors
 from ballast.actuation.eviction.records import Loads, Running, StepRecord, StepStatus
 from ballast.base.metrics import Metrics
 from ballast.eviction.plan import Move

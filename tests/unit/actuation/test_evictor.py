@@ -108,7 +108,7 @@ def test_a_plan_without_effect_stops_its_planner_for_a_while(server: EvictingApi
     assert (attempt.status, attempt.why) == ("refused", why)
     assert Replica(server).evictor.carry_out is not None
     after = Replica(server)
-    after.evictor.resume()
+    after.evictor.recorder.resume()
     assert after.evictor.stopped("rebalance") == why
     server.clock.advance(STOP_FOR)
     assert after.evictor.stopped("rebalance") is None
@@ -122,7 +122,7 @@ def test_relief_without_effect_is_remembered_by_node_and_cause(server: EvictingA
     replica.follow(WINDOW)
     assert replica.evictor.stopped("relieve") is None
     after = Replica(server)
-    after.evictor.resume()
+    after.evictor.recorder.resume()
     [(node, cause)] = after.evictor.history().ineffective
     assert (node, cause) == ("n0", "cpu")
 
@@ -195,7 +195,7 @@ def test_a_replacement_that_came_back_makes_its_workload_a_loop(server: Evicting
     [attempt] = replica.carry_out(server.pods["shop/web-2"])
     assert attempt.check == "loop"
     after = Replica(server)
-    after.evictor.resume()
+    after.evictor.recorder.resume()
     assert after.evictor.history().looping == {KEY}
 
 
@@ -214,7 +214,7 @@ def test_limits_of_hours_and_days_survive_a_restart(server: EvictingApi) -> None
     rules = GateRules(rates=((EvictionLimit(2), 3600.0),), cooldown=0.0, workload_window=0.0, limit_workload=UNLIMITED)
     for name in ("shop/web-1", "shop/web-2", "shop/web-3"):
         replica = Replica(server, rules=rules)
-        replica.evictor.resume()
+        replica.evictor.recorder.resume()
         [attempt] = replica.carry_out(server.pods[name])
         assert attempt.evicted or attempt.check == "rate"
         server.replace_evicted("n5")

@@ -74,7 +74,7 @@ def live(server: EvictingApi, life: Run) -> None:
     answering(server, life.answers)
     replica = Replica(server, rules=RULES)
     try:
-        replica.evictor.resume()
+        replica.evictor.recorder.resume()
         for _ in range(2):
             replica.follow()
             bound = [pod for pod in server.pods.values() if pod.node and pod.node != "n5" and not pod.deleting]
@@ -106,7 +106,7 @@ def _ends(server: EvictingApi) -> None:
     """The last leader finishes what the others began, and holds no room for nobody."""
     server.refuse = lambda pod: None
     replica = Replica(server, rules=RULES)
-    replica.evictor.resume()
+    replica.evictor.recorder.resume()
     server.replace_evicted("n5")
     for _ in range(4):
         replica.follow(600)
@@ -132,7 +132,7 @@ def test_a_late_write_of_a_leader_that_was_paused_evicts_nobody_twice(number: in
         if path.endswith("/eviction") and not new:
             new.append(Replica(server, rules=RULES))
             server.clock.advance(60)
-            new[0].evictor.resume()
+            new[0].evictor.recorder.resume()
             new[0].follow()
             new[0].carry_out(*pods)
             old.leading = False
@@ -158,7 +158,7 @@ def test_a_pod_that_was_written_down_but_never_evicted_does_not_keep_the_others_
     with pytest.raises(Crash):
         Replica(server, rules=RULES).carry_out(pods[0])
     second = Replica(server, rules=RULES)
-    second.evictor.resume()
+    second.evictor.recorder.resume()
     second.follow(60)
     history = replace(second.gate().history, acting=False)
     gate = Gate(second.gate().facts, RULES, history)

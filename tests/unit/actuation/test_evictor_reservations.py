@@ -70,7 +70,7 @@ def test_a_probe_that_landed_unseen_is_the_last_for_a_day_also_after_a_restart(s
     assert replica.replacements.names(["default-scheduler"]) == frozenset()
     after = Replica(server)
     after.extender.asked_at = {}
-    after.evictor.resume()
+    after.evictor.recorder.resume()
     assert after.replacements.names(["default-scheduler"]) == frozenset()
     server.clock.advance(86_401)
     assert after.replacements.may_probe("default-scheduler")
@@ -98,7 +98,7 @@ def test_room_is_held_over_two_looks_at_what_became_of_it(server: EvictingApi) -
 def test_the_document_shows_what_is_held(server: EvictingApi) -> None:
     replica = Replica(server)
     replica.carry_out(server.pods["shop/web-1"])
-    found = msgspec.to_builtins(replica.evictor.document({"rate": "20/1h"}, "too many nodes are not Ready"))
+    found = msgspec.to_builtins(replica.evictor.recorder.document({"rate": "20/1h"}, "too many nodes are not Ready"))
     assert found["reservations"] == [
         {
             "node": "n5",
@@ -117,7 +117,7 @@ def test_a_new_leader_holds_the_reservations_of_the_one_before(server: EvictingA
     before = Replica(server)
     before.carry_out(server.pods["shop/web-1"])
     after = Replica(server)
-    assert after.evictor.resume() == "took over 1 evictions that are not finished"
+    assert after.evictor.recorder.resume() == "took over 1 evictions that are not finished"
     assert [(each.name, each.node, each.until) for each in after.extender.active()] == [
         (each.name, each.node, each.until) for each in before.extender.active()
     ]

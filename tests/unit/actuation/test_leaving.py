@@ -7,9 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from ballast.actuation.eviction.empty_nodes import EmptyNodes
-from ballast.actuation.eviction.leaving import LeavingTaints
-from ballast.actuation.eviction.release import carries, unmark
+from ballast.actuation.eviction.node_marks import EmptyNodes, LeavingTaints, carries, unmark
 from ballast.actuation.eviction.replacement_reservations import ReplacementReservations
 from ballast.base.metrics import Metrics
 from ballast.cluster.writer import Pace, Writer

@@ -9,7 +9,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ballast.actuation.eviction.loaded import MOST, loaded
+from ballast.actuation.eviction.node_marks import MOST, loaded
 from ballast.actuation.eviction.records import StepRecord
 from ballast.model.node import Node
 from ballast.model.node_state import NodeStates

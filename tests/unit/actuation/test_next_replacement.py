@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from ballast.actuation.eviction.follow_up import all_bound
 from ballast.actuation.eviction.records import StepRecord
-from ballast.actuation.eviction.replacement_reservations import BOUND_WITHIN, ReplacementReservations
+from ballast.actuation.eviction.replacement_reservations import BOUND_WITHIN, ReplacementReservations, all_bound
 from ballast.model.pod import Owner, Pod
 from tests.fakes import FakeClock
 from tests.unit.actuation.evicting_api import EvictingApi, FakeExtender

@@ -7,10 +7,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from ballast.actuation.eviction.gitops import objection
 from ballast.actuation.eviction.records import Running, StepRecord, StepStatus
-from ballast.actuation.eviction.release import give_back_replicas
-from ballast.actuation.eviction.surge import Surges
+from ballast.actuation.eviction.surge import Surges, give_back_replicas, objection
 from ballast.base.metrics import Metrics
 from ballast.cluster.state import StateStore
 from ballast.cluster.writer import Pace, Writer

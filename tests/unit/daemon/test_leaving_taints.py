@@ -49,7 +49,7 @@ def test_a_taint_is_enough_where_no_scheduler_asks(calm: Rig) -> None:
         until(lambda: _shown(calm, daemon), "the watch shows the taints")
         if not tainted(calm):
             break
-    assert not set(tainted(calm)) - daemon.eviction.follow_up._evictor.recorder.awaited_from()
+    assert not set(tainted(calm)) - daemon.eviction.follow_up._recorder.awaited_from()
 
 
 def _shown(calm: Rig, daemon: Daemon) -> bool:

@@ -23,7 +23,8 @@ def plant(tmp_path: Path) -> Iterator[Plant]:
 def test_members_of_an_acting_policy_are_known_to_evictions(plant: Plant, mode: str) -> None:
     daemon = plant.daemon(mode=mode, acting=False, EVICTION__MODE="on", EVICTION__SURGE="true")
     assert daemon.eviction is not None
-    budgeted = daemon.eviction.facts.objects().budgeted
+    assert daemon.board.snapshot is not None
+    budgeted = daemon.eviction.moments.take_moment(daemon.board.snapshot).objects.budgeted
     members = {tuple(name.split("/")) for name in TARGETS} if mode == "on" else set()
     assert {(namespace, name) for namespace, _, name in budgeted} == members
     daemon.stop()

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from ballast.actuation.eviction.records import Loads, Running, StepRecord
+from ballast.answers.evictions import Measured
 from ballast.eviction.plan import Move
 from ballast.model.node import Node
 from ballast.model.node_state import ALWAYS_NEEDED
@@ -116,6 +118,44 @@ def share(expected: Loads, seen: Loads) -> float | None:
                 dot += change * found
                 norm += change * change
     return None if norm < FAINT**2 else dot / norm
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What a plan changed, as far as loads show it."""
+
+    share: float | None
+    """Of what was predicted; None where that cannot be told from chance."""
+    measured: Measured
+    ineffective: Mapping[tuple[str, str], str] = field(default_factory=dict)
+    """{(node, resource): why} of the sources whose load did not fall as was said."""
+
+    @property
+    def failed(self) -> bool:
+        """Whether the plan did not do what it said."""
+        return self.share is not None and self.share < LEAST
+
+
+def judge(plan: Running, steps: Sequence[StepRecord], snapshot: Snapshot) -> Verdict:
+    """Compares what these steps were to change with what the snapshot shows."""
+    changes = measured(plan, snapshot)
+    part = share(together(steps), changes)
+    why = dict(_ineffective(steps, changes))
+    return Verdict(part, Measured(load=changes, before=plan.before, after=spread(snapshot), share=part), why)
+
+
+def _ineffective(steps: Sequence[StepRecord], changes: Loads) -> Iterator[tuple[tuple[str, str], str]]:
+    """((node, resource), why) of the sources whose load did not fall as was said."""
+    for node, expected in together(steps).items():
+        if not any(step.source == node for step in steps) or not expected:
+            continue
+        resource = min(expected, key=lambda name: expected[name])
+        part = share({node: {resource: expected[resource]}}, changes)
+        if part is not None and part < LEAST:
+            yield (
+                (node, resource),
+                f"moving pods off {node} changed its {resource} by {part:.0%} of what was predicted",
+            )
 
 
 def pending(

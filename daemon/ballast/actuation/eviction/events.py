@@ -7,8 +7,7 @@ from collections.abc import Iterable, Sequence
 from msgspec import UNSET
 from msgspec.structs import replace
 
-from ballast.actuation.eviction.follow_up import Followed
-from ballast.actuation.eviction.records import Running, StepRecord, StepStatus
+from ballast.actuation.eviction.records import Followed, Running, StepRecord, StepStatus
 from ballast.actuation.eviction.requests import PART
 from ballast.answers.evictions import Eviction, Evictions, HeldRoom, Limits, Measured, Predicted
 from ballast.base.metrics import Metrics

@@ -2,46 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import msgspec
 
 from ballast.actuation.eviction import effect
-from ballast.actuation.eviction.api_errors import ApiErrors
 from ballast.actuation.eviction.events import EvictionEvents
-from ballast.actuation.eviction.follow_up import Followed, FollowedPods, follow
-from ballast.actuation.eviction.prepare import (
-    at_once,
-    budgets,
-    evicts_itself,
-    had_a_choice,
-    leaves,
-    other,
-    outlook,
-    past_eviction,
-    prepared,
-)
 from ballast.actuation.eviction.recorder import EvictionRecorder
-from ballast.actuation.eviction.records import Running, StepRecord, StepStatus
+from ballast.actuation.eviction.records import SKEW, Running, StepRecord, StepStatus
 from ballast.actuation.eviction.replacement_reservations import ReplacementReservations
 from ballast.actuation.eviction.requests import EvictionResponse, answer, eviction, nomination
 from ballast.actuation.eviction.surge import Surges
-from ballast.answers.evictions import Evictions, Limits
 from ballast.base.clock import Clock
 from ballast.base.metrics import Metrics
 from ballast.cluster.events import Events
 from ballast.cluster.state import StateStore
 from ballast.cluster.write import WriteOutcome
 from ballast.cluster.writer import Writer
-from ballast.eviction.facts import WorkloadKey
+from ballast.eviction.check_input import LOOKED_NOWHERE, Feasibility
+from ballast.eviction.facts import Facts, leaving
 from ballast.eviction.gate import Gate
 from ballast.eviction.history import History
 from ballast.eviction.plan import EvictionPlan, Move
 from ballast.eviction.planners.registry import planner
-from ballast.model.node import Node
+from ballast.eviction.recent_evictions import PastEviction
+from ballast.model.marks import EVICTION_UNDER_WAY, EVICTS_ITSELF
 from ballast.model.pod import Pod
+from ballast.model.shape import Shape
 from ballast.model.snapshot import Snapshot
 from ballast.model.workload import Workload
 
@@ -52,6 +42,7 @@ FORBIDDEN = 3
 """Forbidden evictions after which a plan is given up for this cycle."""
 
 DRY_RUN, SURGING = "dry-run", "surging"
+
 FOLLOWED = 500
 """Evictions that are followed at a time; what is written down of them has to fit into a ConfigMap."""
 
@@ -107,9 +98,51 @@ class Tried(NamedTuple):
     """Whether the next step may be tried."""
 
 
+OVER = 300.0
+"""Seconds over which failures of the API are counted."""
+
+ENOUGH = 20
+"""Requests from which on a share means something."""
+
+_NO_REQUEST = frozenset({"refused", "dry-run", "dropped"})
+_ANSWERS = frozenset({"ok", "done", "conflict", "gone", "403", "404", "409", "410", "429"})
+
+
+class ApiErrors:
+    """Counted from what reads and writes have counted. Refusals are answers; evictions answer for themselves."""
+
+    def __init__(self, metrics: Metrics, clock: Clock) -> None:
+        self._metrics = metrics
+        self._clock = clock
+        self._seen: deque[tuple[float, float, float]] = deque()
+
+    def share(self) -> float:
+        """Of the requests since 5 minutes ago or the oldest look at them; 0 while they are few."""
+        now, (requests, errors) = self._clock.monotonic(), self._totals()
+        self._seen.append((now, requests, errors))
+        while len(self._seen) > 1 and self._seen[1][0] <= now - OVER:
+            self._seen.popleft()
+        _, before, failed = self._seen[0]
+        return (errors - failed) / (requests - before) if requests - before >= ENOUGH else 0.0
+
+    def _totals(self) -> tuple[float, float]:
+        requests = errors = 0.0
+        for family in (*self._metrics.reads.collect(), *self._metrics.writes.collect()):
+            for sample in family.samples:
+                result = sample.labels.get("result", "")
+                own = sample.labels.get("kind") == "eviction"
+                if not sample.name.endswith("_total") or result in _NO_REQUEST or own:
+                    continue
+                requests += sample.value
+                errors += sample.value if result not in _ANSWERS else 0.0
+        return requests, errors
+
+
 class Evictor:
-    """Carries out plans. `document`, `stopped`, `history` and `resume` may be called from any thread, all else only
-    from the job of evictions. `recorder` keeps what has happened."""
+    """Carries out plans. Any thread may call `stopped`, `history` and `pending`; all else is for the job of evictions.
+
+    `recorder` keeps what has happened, `events` tell of it.
+    """
 
     def __init__(
         self,
@@ -126,22 +159,12 @@ class Evictor:
         """With `surges` pods of Deployments are moved by one more replica that is Ready first."""
         self.recorder = EvictionRecorder(state, replacements)
         self._writer, self._clock = writer, clock
-        self._events = EvictionEvents(events, metrics)
+        self.events = EvictionEvents(events, metrics)
         self._reserved = replacements
         self.options, self._surges = options, surges
         self._errors = ApiErrors(metrics, clock)
         self._forbidden = 0
         self._imagined: list[StepRecord] = []
-        self._pods: Sequence[Pod] = ()
-        self._nodes: Sequence[Node] = ()
-
-    def resume(self) -> str | None:
-        """After leadership was gained: knows again what the leader before had begun, and holds its reservations.
-
-        A sentence if there was any. One request; raises ClusterError when `ballast-state` cannot be read. Then nothing
-        is evicted until it could be, which every cycle tries.
-        """
-        return self.recorder.resume()
 
     def history(self) -> History:
         """What earlier evictions mean for the gate. The caller adds what it knows itself: acting, leader, paused,
@@ -151,7 +174,7 @@ class Evictor:
     def pending(self) -> Mapping[str, Mapping[str, float]]:
         """{node: {resource: change}}: what was moved and the primary window does not show yet; to be added to its means
         before planning, so that what was moved already is not moved once more."""
-        return self.recorder.pending(self._clock.wall() - self.options.lag / 2, self.options.window, self._nodes)
+        return self.recorder.pending(self._clock.wall() - self.options.lag / 2, self.options.window)
 
     def stopped(self, kind: str) -> str | None:
         """Why plans of a planner are not carried out now, or None."""
@@ -160,7 +183,7 @@ class Evictor:
     def carry_out(
         self, plan: EvictionPlan, gate: Callable[[], Gate], find: Callable[[str], Pod | None], snapshot: Snapshot
     ) -> list[Attempt]:
-        """Evicts as many steps as the gate permits, one after the other; of a redistribution one.
+        """Evicts as many steps as the gate permits, one after the other; one if the planner plans again after each.
 
         `gate` makes one of the facts of this moment, with `history()` and `acting`; it is called before each step.
         `find` gives a pod by namespace/name as the watch shows it. `snapshot` is the one the plan was made from.
@@ -195,32 +218,6 @@ class Evictor:
         if self.recorder.unsaved:
             self.recorder.save(f"{plan.kind}: what was evicted")
         return attempts
-
-    def follow_up(
-        self, pods: Sequence[Pod], snapshot: Snapshot, wanted: Mapping[WorkloadKey, int] | None = None
-    ) -> str | None:
-        """Once a cycle: where replacements are, when they were Ready, what came of it. A sentence if anything ended or
-        stopped. `wanted` are the replicas that workloads ask for now."""
-        if self.recorder.unreadable() is not None:
-            return None
-        now = self._clock.wall()
-        self._pods, self._nodes = pods, snapshot.nodes
-        changed = False
-        sentences: list[str] = []
-        seen = FollowedPods(pods, self.recorder.plans, wanted)
-        window = self.options.window + self.options.lag
-        for plan in self.recorder.plans:
-            found = follow(plan, seen, snapshot, now=now, window=window, ready_within=self.options.ready_within)
-            changed |= self._take(plan, found, now)
-            sentences += found.sentences
-        self.recorder.forget(now)
-        if changed or self.recorder.unsaved:
-            self.recorder.save("what came of evictions")
-        return "; ".join(sentences) or None
-
-    def document(self, limits: Limits | None = None, breaker: str | None = None) -> Evictions:
-        """`/api/v1/evictions`."""
-        return self.recorder.document(limits or {}, breaker)
 
     def _begin(self, plan: EvictionPlan, snapshot: Snapshot) -> Running:
         now = self._clock.wall()
@@ -258,9 +255,10 @@ class Evictor:
             return self._not_evicted(running, Attempt(move.pod, StepStatus.REFUSED, refusal.reason, refusal.check))
         probe = move.target is not None and not self._reserved.steered(pod.scheduler_name)
         if probe and not self._reserved.may_probe(pod.scheduler_name):
-            why = f"whether the landing of {pod.scheduler_name}'s pods is steered is being tried out with another one"
+            name = pod.scheduler_name
+            why = f"one eviction at a time tests whether the extender steers {name}'s pods; waiting for it"
             return self._not_evicted(running, Attempt(move.pod, StepStatus.REFUSED, why, "reservation"))
-        step = prepared(move, pod, judge.facts, self._pods, self._clock.wall(), probe=probe)
+        step = prepared(move, pod, judge.facts, self.recorder.pods, self._clock.wall(), probe=probe)
         if step.probe:
             self._reserved.probe(step.scheduler, step.uid)
         deployment = judge.facts.surging(pod) if self._surges is not None else None
@@ -305,11 +303,11 @@ class Evictor:
     def _outcome(self, running: Running, step: StepRecord, pod: Pod, outcome: WriteOutcome, judge: Gate) -> Tried:
         said = answer(outcome)
         if said is EvictionResponse.DONE or (said is EvictionResponse.REJECTED and evicts_itself(pod, outcome)):
-            self._events.evicted(running.kind, step, judge.facts)
+            self.events.evicted(running.kind, step, judge.facts)
             running = self.recorder.changed(running, msgspec.structs.replace(step, status=StepStatus.EVICTED))
             return Tried(running, Attempt(step.pod, StepStatus.EVICTED))
         if said is EvictionResponse.UNKNOWN:
-            self._events.unknown(running.kind)
+            self.events.unknown(running.kind)
             running = self.recorder.changed(running, msgspec.structs.replace(step, why=outcome.reason))
             return Tried(running, Attempt(step.pod, StepStatus.RECORDED, outcome.reason), goes_on=False)
         attempt = Attempt(step.pod, StepStatus.FAILED, outcome.reason)
@@ -336,24 +334,83 @@ class Evictor:
         ended = msgspec.structs.replace(step, status=StepStatus(attempt.status), why=attempt.why)
         return self._not_evicted(self.recorder.undone(running, ended), attempt)._replace(goes_on=goes_on)
 
-    def _take(self, plan: Running, found: Followed, now: float) -> bool:
-        """Of what following showed; whether anything has to be written down."""
-        for step in found.landed:
-            self._reserved.release(step)
-            if step.probe:
-                fits = self._reserved.extender.fits
-                self._reserved.probed(step, chosen=had_a_choice(step, self._pods, self._nodes, fits))
-        for step in found.leaving:
-            self._reserved.extend(step)
-        for step in (*found.failed, *found.late):
-            self._reserved.release_all(step)
-        for step in found.plan.steps:
-            if not step.open:
-                self._reserved.unprobe(step)
-        self.recorder.followed(plan.kind, found, now, rest=self.options.window)
-        self._events.followed(plan.kind, found)
-        return found.changed or found.finished or bool(found.leaving)
-
     def _not_evicted(self, running: Running, attempt: Attempt) -> Tried:
-        self._events.refused(running.kind, attempt.status, attempt.check)
+        self.events.refused(running.kind, attempt.status, attempt.check)
         return Tried(running, attempt)
+
+
+def prepared(move: Move, pod: Pod, facts: Facts, pods: Iterable[Pod], now: float, *, probe: bool) -> StepRecord:
+    """The step as it is written down; `pods` are those of a moment ago."""
+    owner = pod.owner.uid if pod.owner else ""
+    siblings = (each for each in pods if owner and each.owner is not None and each.owner.uid == owner)
+    return StepRecord(
+        pod=move.pod,
+        uid=pod.uid,
+        source=move.source,
+        target=move.target,
+        time=now,
+        workload=facts.key(pod),
+        owner=owner,
+        scheduler=pod.scheduler_name,
+        gain=move.gain,
+        reason=move.reason,
+        used=effect.known(move.used),
+        load=effect.predicted(move, facts.nodes),
+        starts=move.starts,
+        starts_on=move.starts_on,
+        replicas=facts.replicas(pod) or 0,
+        besides=tuple(each.uid for each in siblings if each.created >= now - SKEW),
+        prefers=move.aim if move.target is None else "",
+        probe=probe,
+    )
+
+
+def other(pod: Pod, move: Move) -> str | None:
+    """Why this pod is not the one that was planned for."""
+    if move.uid and pod.uid != move.uid:
+        return f"another pod is called {move.pod} now"
+    if pod.node != move.source:
+        return f"{move.pod} is not on {move.source} any more"
+    return None
+
+
+def outlook(move: Move, pod: Pod, facts: Facts, fits: Callable[[str, Shape], bool | None]) -> Feasibility:
+    """Whether the target still is one."""
+    if move.target is None:
+        return LOOKED_NOWHERE
+    node = facts.nodes.get(move.target)
+    usable = node is not None and node.ready and not leaving(node)
+    if not usable or fits(move.target, pod.shape) is False:
+        return Feasibility(fits=False)
+    return Feasibility(fits=True, only_unknown=move.target in facts.unknown)
+
+
+def evicts_itself(pod: Pod, outcome: WriteOutcome) -> bool:
+    """Whether a refusal for now means that the pod's owner carries the eviction out by itself, as KubeVirt does by
+    moving the machine: descheduler counts such a pod as evicted."""
+    return outcome.status == 429 and (EVICTS_ITSELF in pod.annotations or EVICTION_UNDER_WAY in pod.annotations)
+
+
+def leaves(now: Pod | None, evicted: Pod) -> bool:
+    """Whether the watch has shown the eviction."""
+    return now is None or now.uid != evicted.uid or now.deleting
+
+
+def past_eviction(step: StepRecord, planner: str, at_once: int, *, imagined: bool = False) -> PastEviction:
+    """The step as limits and rests count it."""
+    return PastEviction(step.time, step.uid, step.source, step.workload, at_once, imagined, planner)
+
+
+def at_once(judge: Gate, pod: Pod) -> int:
+    """How many pods of its workload may be moved at once."""
+    replicas = judge.facts.replicas(pod) or 1
+    most = judge.rules.limit_workload.of(replicas)
+    return max(1, replicas if most is None else most)
+
+
+def budgets(outcome: WriteOutcome, pod: Pod, facts: Facts) -> str:
+    """What the API server said of disruption budgets, with their names where it does not tell them."""
+    names = [budget.name for budget in facts.budgets(pod)]
+    if answer(outcome) is EvictionResponse.BUDGET or len(names) < 2:
+        return outcome.reason
+    return f"the disruption budgets {' and '.join(names)} both cover it: {outcome.reason}"

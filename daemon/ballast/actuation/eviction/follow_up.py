@@ -1,28 +1,28 @@
-"""Follows a plan: finds its replacements, sees whether they are Ready, and compares loads with the prediction."""
+"""Follows plans under way: finds their replacements, sees whether they are Ready, and judges what came of it."""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from msgspec.structs import replace
 
 from ballast.actuation.eviction import effect
-from ballast.actuation.eviction.records import Loads, Running, StepRecord, StepStatus
+from ballast.actuation.eviction.evictor import Evictor
+from ballast.actuation.eviction.records import SKEW, Followed, Running, StepRecord, StepStatus
+from ballast.actuation.eviction.replacement_reservations import ReplacementReservations
 from ballast.answers.evictions import Measured
+from ballast.base.clock import Clock
 from ballast.eviction.facts import WorkloadKey
 from ballast.eviction.planners.planner import Effect
 from ballast.eviction.planners.registry import find
+from ballast.model.node import Node
 from ballast.model.pod import Pod
+from ballast.model.shape import Shape
 from ballast.model.snapshot import Snapshot
+from ballast.placement.planners.node_constraints import NodeConstraints
 
 UNSURE = 30.0
 """Seconds after which a pod that is still there was not evicted."""
-
-SKEW = 5.0
-"""Seconds by which the API server's clock may be behind."""
-
 
 ENDING = 3600.0
 """Seconds an evicted pod may take to end; one that takes longer is stuck, and no room is held any more."""
@@ -68,47 +68,8 @@ class FollowedPods:
         return chosen
 
 
-def all_bound(steps: Sequence[StepRecord], pods: Iterable[Pod]) -> bool:
-    """Whether each workload of these steps has as many new pods on nodes as pods were evicted."""
-    missing = Counter(step.owner for step in steps if step.owner)
-    known = {uid for step in steps for uid in (step.uid, *step.besides)}
-    began = min((step.time for step in steps), default=0.0) - SKEW
-    for pod in pods if missing else ():
-        new = pod.node and not pod.deleting and pod.created >= began and pod.uid not in known
-        if new and pod.owner is not None and pod.owner.uid in missing:
-            missing[pod.owner.uid] -= 1
-    return all(count <= 0 for count in missing.values())
-
-
-@dataclass
-class Followed:
-    """`plan` as it is now; `finished`: nothing more is to be learned of it. `stop` says why its planner has to stop,
-    `ineffective` of (node, resource) why moves off that node did not help.
-
-    The steps that just `landed`, `returned` to their source, are `ready` or `late`, did not happen (`failed`), or whose
-    pod still is `leaving`.
-    """
-
-    plan: Running
-    finished: bool = False
-    changed: bool = False
-    stop: str | None = None
-    share: float | None = None
-    ineffective: Mapping[tuple[str, str], str] = field(default_factory=dict)
-    measured: Measured = field(default_factory=Measured)
-    landed: list[StepRecord] = field(default_factory=list)
-    returned: list[StepRecord] = field(default_factory=list)
-    ready: list[StepRecord] = field(default_factory=list)
-    late: list[StepRecord] = field(default_factory=list)
-    failed: list[StepRecord] = field(default_factory=list)
-    leaving: list[StepRecord] = field(default_factory=list)
-    sentences: list[str] = field(default_factory=list)
-
-
-def follow(
-    plan: Running, seen: FollowedPods, snapshot: Snapshot, *, now: float, window: float, ready_within: float
-) -> Followed:
-    """What became of the plan by `now`. `window` and `ready_within` are seconds."""
+def follow_steps(plan: Running, seen: FollowedPods, *, now: float, ready_within: float) -> Followed:
+    """What became of the steps of the plan by `now`. `ready_within` is seconds."""
     found = Followed(plan)
     steps = tuple(_step(_past(step, now), seen, found, now, ready_within) for step in plan.steps)
     found.plan = replace(plan, time=min(plan.time, now), steps=steps)
@@ -116,8 +77,6 @@ def follow(
     if found.late:
         found.stop = f"{plan.kind} stops: {'; '.join(step.why for step in found.late)}"
         found.sentences.append(found.stop)
-    if not found.plan.open:
-        _judge(found, snapshot, now, window, ready_within)
     return found
 
 
@@ -200,33 +159,18 @@ def _judge(found: Followed, snapshot: Snapshot, now: float, window: float, ready
     if snapshot.time < ended + window:
         return
     found.finished = True
-    changes = effect.measured(plan, snapshot)
-    found.share = effect.share(effect.together(happened), changes)
-    found.measured = Measured(load=changes, before=plan.before, after=effect.spread(snapshot), share=found.share)
+    verdict = effect.judge(plan, happened, snapshot)
+    found.share, found.measured = verdict.share, verdict.measured
     if found.share is None:
         found.sentences.append(f"{plan.kind} of {len(happened)} pods: its effect cannot be told from chance")
         return
     pods = "1 pod" if len(happened) == 1 else f"{len(happened)} pods"
     seen = f"loads changed by {found.share:.0%} of what was predicted"
     found.sentences.append(f"{plan.kind} of {pods}: {seen}")
-    if found.share < effect.LEAST and planner is not None and planner.needs_confirmation:
-        found.ineffective = dict(_ineffective(happened, changes))
-    elif found.share < effect.LEAST:
+    if verdict.failed and planner is not None and planner.needs_confirmation:
+        found.ineffective = verdict.ineffective
+    elif verdict.failed:
         found.stop = f"{plan.kind} is stopped for a while: {seen}"
-
-
-def _ineffective(steps: Sequence[StepRecord], changes: Loads) -> Iterator[tuple[tuple[str, str], str]]:
-    """((node, resource), why) of the sources whose load did not fall as was said."""
-    for node, expected in effect.together(steps).items():
-        if not any(step.source == node for step in steps) or not expected:
-            continue
-        resource = min(expected, key=lambda name: expected[name])
-        share = effect.share({node: {resource: expected[resource]}}, changes)
-        if share is not None and share < effect.LEAST:
-            yield (
-                (node, resource),
-                f"moving pods off {node} changed its {resource} by {share:.0%} of what was predicted",
-            )
 
 
 def _judge_starts(found: Followed, happened: Sequence[StepRecord], now: float, ready_within: float) -> None:
@@ -240,3 +184,68 @@ def _judge_starts(found: Followed, happened: Sequence[StepRecord], now: float, r
     found.sentences.append(f"{found.plan.kind} started {started} of {wanted} waiting pods")
     if wanted and not started:
         found.stop = f"{found.plan.kind} stops: none of {wanted} waiting pods that it made room for started"
+
+
+def had_a_choice(
+    step: StepRecord, pods: Iterable[Pod], nodes: Sequence[Node], fits: Callable[[str, Shape], bool | None]
+) -> bool:
+    """Whether the replacement could have gone to another node than it did, as far as nodes and requests tell.
+
+    False where other pods may have decided: kube-scheduler scores nothing while one node is feasible.
+    """
+    pod = next((each for each in pods if each.uid == step.replacement), None)
+    if pod is None or pod.template.looks_at_pods:
+        return False
+    allowed = NodeConstraints(nodes).allowed(pod.template).tolist()
+    open_nodes = (node for node, may in zip(nodes, allowed, strict=True) if may and node.name != step.landed_on)
+    return any(fits(node.name, pod.shape) for node in open_nodes)
+
+
+class PlanFollower:
+    """Follows the plans under way, in the thread of the job alone."""
+
+    def __init__(self, evictor: Evictor, replacements: ReplacementReservations, clock: Clock) -> None:
+        self._recorder, self._events, self._options = evictor.recorder, evictor.events, evictor.options
+        self._reserved, self._clock = replacements, clock
+
+    def follow_plans(
+        self, pods: Sequence[Pod], snapshot: Snapshot, replicas: Mapping[WorkloadKey, int] | None = None
+    ) -> str | None:
+        """Once a cycle: where replacements are, when they were Ready, what came of it. A sentence if anything ended or
+        stopped. `replicas` are what workloads ask for now."""
+        if self._recorder.unreadable() is not None:
+            return None
+        now = self._clock.wall()
+        self._recorder.look(pods, snapshot.nodes)
+        changed = False
+        sentences: list[str] = []
+        followed_pods = FollowedPods(pods, self._recorder.plans, replicas)
+        window = self._options.window + self._options.lag
+        for plan in self._recorder.plans:
+            followed = follow_steps(plan, followed_pods, now=now, ready_within=self._options.ready_within)
+            self._update_reservations(followed)
+            if not followed.plan.open:
+                _judge(followed, snapshot, now, window, self._options.ready_within)
+            self._recorder.followed(plan.kind, followed, now, rest=self._options.window)
+            self._events.followed(plan.kind, followed)
+            changed |= followed.changed or followed.finished or bool(followed.leaving)
+            sentences += followed.sentences
+        self._recorder.forget(now)
+        if changed or self._recorder.unsaved:
+            self._recorder.save("what came of evictions")
+        return "; ".join(sentences) or None
+
+    def _update_reservations(self, followed: Followed) -> None:
+        for step in followed.landed:
+            self._reserved.release(step)
+            if step.probe:
+                fits = self._reserved.extender.fits
+                chosen = had_a_choice(step, self._recorder.pods, self._recorder.nodes, fits)
+                self._reserved.probed(step, chosen=chosen)
+        for step in followed.leaving:
+            self._reserved.extend(step)
+        for step in (*followed.failed, *followed.late):
+            self._reserved.release_all(step)
+        for step in followed.plan.steps:
+            if not step.open:
+                self._reserved.unprobe(step)

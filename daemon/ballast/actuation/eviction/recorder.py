@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import msgspec
 
 from ballast.actuation.eviction import effect
 from ballast.actuation.eviction.events import Ended, document
-from ballast.actuation.eviction.follow_up import Followed
-from ballast.actuation.eviction.journal import Journal
-from ballast.actuation.eviction.records import Running, StepRecord
+from ballast.actuation.eviction.records import Followed, Journal, Running, StepRecord
 from ballast.actuation.eviction.replacement_reservations import ReplacementReservations
 from ballast.answers.evictions import Evictions, Limits, Measured
 from ballast.base.errors import ClusterError
@@ -44,6 +42,8 @@ class EvictionRecorder:
         self._ended: deque[Ended] = deque(maxlen=REMEMBERED)
         self._loaded = False
         self.plans: tuple[Running, ...] = ()
+        self.pods: Sequence[Pod] = ()
+        self.nodes: Sequence[Node] = ()
         self.unsaved = False
 
     def resume(self) -> str | None:
@@ -97,10 +97,14 @@ class EvictionRecorder:
                 api_errors=api_errors,
             )
 
-    def pending(self, now: float, window: float, nodes: Iterable[Node]) -> Mapping[str, Mapping[str, float]]:
+    def look(self, pods: Sequence[Pod], nodes: Sequence[Node]) -> None:
+        """The pods and nodes by which the plans are followed from now on."""
+        self.pods, self.nodes = pods, nodes
+
+    def pending(self, now: float, window: float) -> Mapping[str, Mapping[str, float]]:
         """{node: {resource: change of load}} that a mean over `window` seconds does not show yet."""
         with self._lock:
-            return effect.pending(self.plans, now, window, {node.name: node for node in nodes})
+            return effect.pending(self.plans, now, window, {node.name: node for node in self.nodes})
 
     def stopped(self, kind: str, now: float) -> str | None:
         """Why plans of a planner are not carried out now, or None."""

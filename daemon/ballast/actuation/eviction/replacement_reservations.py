@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Protocol
 
-from ballast.actuation.eviction.follow_up import all_bound
-from ballast.actuation.eviction.leaving import LeavingTaints
-from ballast.actuation.eviction.loaded import loaded
-from ballast.actuation.eviction.records import StepRecord
+from ballast.actuation.eviction.node_marks import LeavingTaints, loaded
+from ballast.actuation.eviction.records import SKEW, StepRecord
 from ballast.base.clock import Clock
 from ballast.model.duration import DAY
 from ballast.model.pod import Pod
@@ -44,6 +43,18 @@ class ReservationService(Protocol):
 
     @property
     def unheld(self) -> bool: ...
+
+
+def all_bound(steps: Sequence[StepRecord], pods: Iterable[Pod]) -> bool:
+    """Whether each workload of these steps has as many new pods on nodes as pods were evicted."""
+    missing = Counter(step.owner for step in steps if step.owner)
+    known = {uid for step in steps for uid in (step.uid, *step.besides)}
+    began = min((step.time for step in steps), default=0.0) - SKEW
+    for pod in pods if missing else ():
+        new = pod.node and not pod.deleting and pod.created >= began and pod.uid not in known
+        if new and pod.owner is not None and pod.owner.uid in missing:
+            missing[pod.owner.uid] -= 1
+    return all(count <= 0 for count in missing.values())
 
 
 class ReplacementReservations:

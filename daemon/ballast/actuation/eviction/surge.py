@@ -8,12 +8,11 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 import msgspec
 
-from ballast.actuation.eviction.follow_up import SKEW
-from ballast.actuation.eviction.gitops import objection
-from ballast.actuation.eviction.records import Running, StepRecord, StepStatus
+from ballast.actuation.eviction.records import SKEW, Running, StepRecord, StepStatus
 from ballast.actuation.eviction.requests import PART
 from ballast.actuation.scaling import scale
 from ballast.base.clock import Clock
@@ -37,6 +36,22 @@ PATIENCE = 20.0
 """Seconds in which a count is raised or given up."""
 
 _APPS = "apps/v1"
+
+_MARKS = (
+    "argocd.argoproj.io/",
+    "applicationset.argoproj.io/",
+    "kustomize.toolkit.fluxcd.io/",
+    "helm.toolkit.fluxcd.io/",
+    "fluxcd.io/",
+    "objectset.rio.cattle.io/",
+    "configmanagement.gke.io/",
+    "configsync.gke.io/",
+    "config.k8s.io/owning-inventory",
+    "kapp.k14s.io/",
+)
+"""Beginnings of labels and annotations of Argo CD, Flux, Fleet, Config Sync and kapp."""
+
+_MANAGERS = ("argocd", "flux", "kustomize-controller", "helm-controller", "fleet", "configsync", "applier", "kapp")
 
 
 class Surge(msgspec.Struct, frozen=True):
@@ -225,3 +240,39 @@ def _cost(pod: Pod, cost: str) -> Write:
         body={"metadata": {"uid": pod.uid, "annotations": {DELETION_COST: cost}}},
         content_type=MERGE_PATCH,
     )
+
+
+def objection(body: bytes) -> str | None:
+    """Why one more replica would be undone, or differ from what is declared; or None. `body` is the Deployment."""
+    try:
+        metadata: dict[str, Any] = msgspec.json.decode(body)["metadata"]
+    except (*NOT_JSON, KeyError, TypeError):
+        return "it cannot be read"
+    for owner in metadata.get("ownerReferences") or ():
+        if owner.get("controller"):
+            return f"{owner.get('kind')} {owner.get('name')} sets its replicas"
+    for key in (*(metadata.get("labels") or ()), *(metadata.get("annotations") or ())):
+        if key.startswith(_MARKS):
+            return f"it is declared elsewhere ({key})"
+    for entry in metadata.get("managedFields") or ():
+        manager = str(entry.get("manager", "")).lower()
+        if _sets_replicas(entry) and any(name in manager for name in _MANAGERS):
+            return f"{manager} sets its replicas"
+    return None
+
+
+def _sets_replicas(entry: dict[str, Any]) -> bool:
+    spec = (entry.get("fieldsV1") or {}).get("f:spec")
+    return isinstance(spec, dict) and "f:replicas" in spec
+
+
+def give_back_replicas(api: KubeApi, writer: Writer, state: StateStore, clock: Clock) -> tuple[int, int]:
+    """Takes back the replicas that were added so that pods could move: how many were, and how many still are there.
+
+    Raises ClusterError when `ballast-state` cannot be read.
+    """
+    surges = Surges(api, writer, state, clock)
+    surges.resume()
+    added = len(surges.workloads)
+    surges.give_back()
+    return added, len(surges.workloads)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 
-from ballast.actuation.eviction.empty_nodes import EmptyNodes
 from ballast.actuation.eviction.evictor import Evictor, EvictorOptions
-from ballast.actuation.eviction.leaving import LeavingTaints
+from ballast.actuation.eviction.follow_up import PlanFollower
+from ballast.actuation.eviction.node_marks import EmptyNodes, LeavingTaints
 from ballast.actuation.eviction.replacement_reservations import ReplacementReservations, ReservationService
 from ballast.actuation.eviction.surge import Surges
 from ballast.actuation.protected import Protected
@@ -77,6 +77,7 @@ def build(
             nominate=settings.eviction.nominate,
         ),
     )
+    follower = PlanFollower(evictor, replacements, context.clock)
     moments = Moments(
         context,
         board=board,
@@ -94,7 +95,7 @@ def build(
     return EvictionJob(
         context,
         moments=moments,
-        follow_up=FollowUp(context, evictor=evictor, replacements=replacements, surges=surges),
+        follow_up=FollowUp(context, follower, evictor.recorder, replacements, surges),
         usage=usage,
         worker=worker,
         executor=PlanExecutor(

@@ -9,8 +9,8 @@ from datetime import UTC, datetime
 
 from msgspec import UNSET
 
-from ballast.actuation.eviction.empty_nodes import EmptyNodes
 from ballast.actuation.eviction.evictor import Attempt, Evictor
+from ballast.actuation.eviction.node_marks import EmptyNodes
 from ballast.answers.evictions import Limits, Plan, Verdict
 from ballast.cluster.context import Context
 from ballast.eviction.document import numbers, steps
@@ -55,7 +55,7 @@ class PlanExecutor:
 
     def publish(self, halted: str | None) -> None:
         """Shows the evictions; `halted` is why nothing may be evicted now."""
-        self._board.evictions = self._evictor.document(self._limits(), halted)
+        self._board.evictions = self._evictor.recorder.document(self._limits(), halted)
 
     def _execute(self, plan: EvictionPlan, snapshot: Snapshot) -> str:
         self._metrics.eviction_plans.labels(plan.kind, "steps" if plan.steps else "empty").inc()

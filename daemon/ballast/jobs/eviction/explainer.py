@@ -51,7 +51,7 @@ class Explainer:
         if not self._turn.acquire(timeout=WAIT):
             raise BallastError("the planning process is busy; ask again in a minute")
         try:
-            moment = replace(self._moments.take(snapshot), usage=self._usage.of_all)
+            moment = replace(self._moments.take_moment(snapshot), usage=self._usage.of_all)
             rules = explaining_rules(pod.node, self._settings, moment)
             request = ExplanationRequest(moment, f"{namespace}/{name}", rules, self._ceiling)
             return self._worker.ask(request).explanation

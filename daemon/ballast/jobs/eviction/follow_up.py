@@ -5,7 +5,8 @@ from __future__ import annotations
 import threading
 from contextlib import suppress
 
-from ballast.actuation.eviction.evictor import Evictor
+from ballast.actuation.eviction.follow_up import PlanFollower
+from ballast.actuation.eviction.recorder import EvictionRecorder
 from ballast.actuation.eviction.replacement_reservations import ReplacementReservations
 from ballast.actuation.eviction.surge import Surges
 from ballast.base.errors import ClusterError
@@ -19,10 +20,10 @@ class TaintKeeper:
     """Keeps the taints of nodes that pods leave, as long as their replacements are not bound yet."""
 
     def __init__(
-        self, context: Context, evictor: Evictor, replacements: ReplacementReservations, surges: Surges | None
+        self, context: Context, recorder: EvictionRecorder, replacements: ReplacementReservations, surges: Surges | None
     ) -> None:
         self._cache, self._clock = context.cache, context.clock
-        self._taints, self._recorder, self._surges = replacements.taints, evictor.recorder, surges
+        self._taints, self._recorder, self._surges = replacements.taints, recorder, surges
 
     def keep(self, *, paused: bool) -> None:
         """Takes away the taints that no replacement needs any more; all of them during a pause."""
@@ -42,12 +43,17 @@ class FollowUp:
     """`review` in the job's thread; `gained` where leadership is gained; `give_back` at the end of the daemon."""
 
     def __init__(
-        self, context: Context, *, evictor: Evictor, replacements: ReplacementReservations, surges: Surges | None
+        self,
+        context: Context,
+        follower: PlanFollower,
+        recorder: EvictionRecorder,
+        replacements: ReplacementReservations,
+        surges: Surges | None,
     ) -> None:
         self._cache, self._workloads, self._conditions = context.cache, context.workloads, context.conditions
         self._leading, self._switches = context.leadership.is_leader, context.switches
-        self._evictor, self._replacements, self._surges = evictor, replacements, surges
-        self._taints = TaintKeeper(context, evictor, replacements, surges)
+        self._follower, self._recorder, self._replacements, self._surges = follower, recorder, replacements, surges
+        self._taints = TaintKeeper(context, recorder, replacements, surges)
         self._resumed = False
 
     def gained(self) -> None:
@@ -60,19 +66,19 @@ class FollowUp:
 
     def review(self, snapshot: Snapshot) -> list[str]:
         """Sentences. Raises ClusterError when `ballast-state` cannot be read."""
-        lines = [] if self._resumed else [self._evictor.resume()]
+        lines = [] if self._resumed else [self._recorder.resume()]
         self._resumed = True
         paused = self._switches.paused(Part.EVICTION) is not None
         if self._surges is not None and paused:
             self._surges.give_back()
         elif self._surges is not None:
-            lines += self._surges.advance(self._cache.pods(), self._evictor.recorder.under_way)
+            lines += self._surges.advance(self._cache.pods(), self._recorder.under_way)
         replicas = {
             (each.namespace, each.kind, each.name): each.replicas
             for each in self._workloads.workloads()
             if each.replicas is not None
         }
-        lines.append(self._evictor.follow_up(self._cache.pods(), snapshot, replicas))
+        lines.append(self._follower.follow_plans(self._cache.pods(), snapshot, replicas))
         self._taints.keep(paused=paused)
         unheld = sentences.UNHELD if self._replacements.extender.unheld else None
         self._conditions.report("ReservationsNotHeld", "FilterNotAsked", unheld)
@@ -89,4 +95,4 @@ class FollowUp:
     def _resume(self) -> None:
         """What cannot be read now, the next cycle tries again."""
         with suppress(ClusterError):
-            self._evictor.resume()
+            self._recorder.resume()

@@ -12,11 +12,11 @@ from ballast.jobs.eviction.executor import PlanExecutor
 from ballast.jobs.eviction.explainer import Explainer
 from ballast.jobs.eviction.follow_up import FollowUp
 from ballast.jobs.eviction.moments import Moments
-from ballast.jobs.eviction.plans import choose, concerned
+from ballast.jobs.eviction.plans import Choice, choose
 from ballast.model.snapshot import Snapshot
 from ballast.planning.moment import Moment
 from ballast.planning.process import PlanningProcess
-from ballast.planning.request import PlansRequest, PlansResponse, RequestedPlan
+from ballast.planning.request import PlansRequest, PlansResponse
 from ballast.telemetry.pod_usage_cache import PodUsageCache
 
 MEASURED = 0.5
@@ -54,42 +54,30 @@ class EvictionJob:
         # The effect of earlier evictions is part of what is planned with, so they are followed up first.
         earlier = self.follow_up.review(snapshot)
         self.moments.refresh()
-        moment = self.moments.take(snapshot)
-        halted = self.moments.halted(moment, snapshot)
-        self._report_obstacles(moment, halted)
-        plans, skipped = self._choose(moment) if halted is None else ([], [])
-        request = self._request(snapshot.time, moment, plans) if plans else None
-        try:
-            response = self._plan(request) if request is not None else PlansResponse()
-            done = self._executor.execute(response.plans, snapshot) if halted is None else []
-        finally:
-            self._executor.publish(halted)
-        nothing = [f"planned nothing: {halted}"] if halted is not None else []
-        lacking = [f"{_usage(response)} is known"] if response.measured < response.expected else []
-        sentence = "; ".join([*earlier, *nothing, *done, *lacking, *skipped])
-        return f"{sentence}; next in {duration(self._settings.eviction.interval)}"
-
-    def _report_obstacles(self, moment: Moment, halted: str | None) -> None:
+        moment = self.moments.take_moment(snapshot)
         never = sentences.never_allowing(moment.objects.budgets)
         self._conditions.report("BudgetsUnsatisfiable", "NeverAllow", never)
-        self._conditions.report("EvictionsHalted", "NotSafeNow", halted)
+        self._conditions.report("EvictionsHalted", "NotSafeNow", moment.halted)
+        choice = Choice()
+        if moment.halted is None:
+            choice = choose(moment, self._settings, self._executor.stopped)
+            self._conditions.report("LandingNotSteered", "ExtenderNotAsked", choice.unsteered)
+        try:
+            response = self._plan(snapshot.time, moment, choice) if choice.plans else PlansResponse()
+            done = self._executor.execute(response.plans, snapshot) if moment.halted is None else []
+        finally:
+            self._executor.publish(moment.halted)
+        nothing = [f"planned nothing: {moment.halted}"] if moment.halted is not None else []
+        lacking = [f"{_usage(response)} is known"] if response.measured < response.expected else []
+        sentence = "; ".join([*earlier, *nothing, *done, *lacking, *choice.skipped])
+        return f"{sentence}; next in {duration(self._settings.eviction.interval)}"
 
-    def _choose(self, moment: Moment) -> tuple[list[RequestedPlan], list[str]]:
-        schedulers = frozenset(pod.scheduler_name for pod in moment.objects.pods)
-        unsteered = sentences.unsteered(self._settings.eviction.landing, schedulers, moment.steered)
-        plans, skipped = choose(moment, self._settings, self._executor.stopped, unsteered)
-        self._conditions.report("LandingNotSteered", "ExtenderNotAsked", unsteered)
-        return plans, skipped
-
-    def _request(self, at: float, moment: Moment, plans: list[RequestedPlan]) -> PlansRequest:
+    def _plan(self, at: float, moment: Moment, choice: Choice) -> PlansResponse:
         measured = [name for name in moment.resources if name in OF_PODS]
-        usage = self._usage.ask(at, measured, concerned(plans, moment))
-        return PlansRequest(replace(moment, usage=usage), tuple(plans))
-
-    def _plan(self, request: PlansRequest) -> PlansResponse:
+        usage = self._usage.ask(at, measured, choice.concerned)
         began = self._clock.monotonic()
         try:
-            response = self._worker.ask(request)
+            response = self._worker.ask(PlansRequest(replace(moment, usage=usage), choice.plans))
         except WorkerError as error:
             self._conditions.report("PlanningFailing", "WorkerFailed", str(error))
             raise

@@ -13,20 +13,20 @@ from ballast.cluster.context import Context
 from ballast.cluster.watch import WATCH_SILENT
 from ballast.cluster.workload_cache import CLAIMS, CLASSES, CSI_NODES, NODE_CLAIMS, SCALE_UPS, SLICES, VOLUMES
 from ballast.eviction.checks.acting import cluster_trouble
-from ballast.eviction.facts import ClusterObjects, Facts, WorkloadKey, promised
+from ballast.eviction.facts import ClusterObjects, WorkloadKey, promised
 from ballast.eviction.gate import Gate
 from ballast.eviction.history import History
 from ballast.eviction.planners.planner import Planner
 from ballast.eviction.planners.registry import planner
 from ballast.jobs.eviction import sentences
 from ballast.jobs.eviction.observations import DayPeak, HotNodes, InvalidAnnotations, RecentScaling
+from ballast.jobs.eviction.plans import rules_for
 from ballast.model.node_state import NodeState
 from ballast.model.pod import Pod
-from ballast.model.sample import Floats
 from ballast.model.snapshot import Snapshot
 from ballast.model.workload import Workload
-from ballast.planning.moment import Moment, loads, of_nodes, watched_of
-from ballast.planning.rules import aims_of, rules_for, rules_of
+from ballast.planning.moment import Moment, facts_of, watched_of, with_loads
+from ballast.planning.rules import aims_of, rules_of
 from ballast.serving.board import Board
 from ballast.settings import Mode
 from ballast.windows.standard_error import LoadErrors
@@ -107,24 +107,30 @@ class Moments:
         if self._settings.eviction.mode is Mode.ON:
             self._invalid.observe(workloads, self._workloads.namespaces(), self._cache.pods())
 
-    def take(self, snapshot: Snapshot) -> Moment:
+    def take_moment(self, snapshot: Snapshot) -> Moment:
         """Loads are those of the snapshot, with the moves that its window does not show yet."""
         objects = self._objects(self._cache.pods())
-        names = [node.name for node in objects.nodes]
-        resources = watched_of(snapshot, self._aims, self._weights)
-        return Moment(
+        bare = Moment(
             now=self._clock.wall(),
             objects=objects,
-            resources=resources,
-            load=_with_changes(loads(snapshot, resources, names), names, resources, self._evictor.pending()),
-            error=self._standard_errors(names, resources),
-            peak=self._peaks(snapshot, names, resources),
+            resources=watched_of(snapshot, self._aims, self._weights),
             history=self._history(objects.workloads),
             silent=snapshot.states.counts[NodeState.SILENT],
             steered=self._replacements.names({pod.scheduler_name for pod in objects.pods}),
             pool_label=self._settings.cluster.pool_label,
             weights=self._weights,
         )
+        empties = any(planner(name).whole_nodes for name in self._settings.eviction.planners)
+        peak = self.day_peak.loads(snapshot) if empties else None
+        moment = with_loads(bare, snapshot, self._evictor.pending(), self._errors.newest, peak)
+        obstacle = (
+            self._unseen() or moment.history.paused or ("too many nodes are silent" if self._board.frozen else None)
+        )
+        if obstacle is None:
+            facts = facts_of(replace(objects, pods=()), snapshot, moment.now, 0)
+            trouble = cluster_trouble(facts, self._rules, moment.history)
+            obstacle = trouble and trouble.in_words
+        return replace(moment, halted=obstacle)
 
     def gate(self, planner: Planner, namespaces: set[str]) -> Gate:
         """For an eviction that is about to be sent, of a pod in one of these namespaces.
@@ -137,24 +143,18 @@ class Moments:
         objects = self._objects([pod for pod in pods if pod.namespace in namespaces])
         names = {node.name for node in objects.nodes}
         count = sum(not pod.finished and pod.node in names for pod in pods)
-        facts = _facts(snapshot, objects, self._clock.wall(), count)
+        facts = facts_of(objects, snapshot, self._clock.wall(), count)
         history = replace(self._history(objects.workloads), acting=True)
         return Gate(facts, rules_for(planner, self._rules, steered), history)
 
-    def halted(self, moment: Moment, snapshot: Snapshot) -> str | None:
-        """Why nothing may be evicted now, whatever the plan."""
+    def _unseen(self) -> str | None:
+        """Which objects have not been seen lately."""
         for kind in ("nodes", "pods", *KINDS):
             cache = self._workloads if kind in KINDS else self._cache
             problem, age = cache.problem(kind), cache.age(kind)
             if problem or age > WATCH_SILENT:
                 return sentences.not_watched(kind, age, problem)
-        if moment.history.paused is not None:
-            return moment.history.paused
-        if self._board.frozen:
-            return "too many nodes are silent"
-        facts = _facts(snapshot, replace(moment.objects, pods=()), moment.now, 0)
-        trouble = cluster_trouble(facts, self._rules, moment.history)
-        return None if trouble is None else sentences.in_trouble(trouble)
+        return None
 
     def _objects(self, pods: Sequence[Pod]) -> ClusterObjects:
         return ClusterObjects(
@@ -186,33 +186,3 @@ class Moments:
             causes=self._hot.causes,
             planned=frozenset(key for key in keys if f"{key[0]}/{key[2]}" in changing),
         )
-
-    def _standard_errors(self, nodes: list[str], resources: tuple[str, ...]) -> Floats | None:
-        """[node, resource]; None unless all resources have one."""
-        newest = self._errors.newest
-        if newest is None or any(newest[0].resource(name) is None for name in resources):
-            return None
-        return of_nodes(newest[1], newest[0], resources, nodes)
-
-    def _peaks(self, snapshot: Snapshot, nodes: list[str], resources: tuple[str, ...]) -> Floats | None:
-        """[node, resource] at the day's p95; None where no planner empties nodes."""
-        if not any(planner(name).whole_nodes for name in self._settings.eviction.planners):
-            return None
-        return of_nodes(self.day_peak.loads(snapshot), snapshot, resources, nodes)
-
-
-def _with_changes(
-    load: Floats, nodes: list[str], resources: tuple[str, ...], changes: Mapping[str, Mapping[str, float]]
-) -> Floats:
-    """[node, resource]; `changes` are {node: {resource: change}}."""
-    for row, name in enumerate(nodes):
-        for resource, change in changes.get(name, {}).items():
-            if resource in resources:
-                load[row, resources.index(resource)] += change
-    return load
-
-
-def _facts(snapshot: Snapshot, objects: ClusterObjects, now: float, count: int) -> Facts:
-    """`count` are all pods on nodes; those of `objects` are judged."""
-    unknown = [node.name for node in objects.nodes if not snapshot.knows(node.name)]
-    return Facts(objects, now=now, unknown=unknown, silent=snapshot.states.counts[NodeState.SILENT], count=count)

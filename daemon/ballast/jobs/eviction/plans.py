@@ -1,37 +1,52 @@
-"""Chooses which plans a cycle asks for."""
+"""Chooses which plans a cycle asks for, and by which rules."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
-from dataclasses import replace
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 
 from ballast.eviction.planners.planner import Planner, PlanningDemand
 from ballast.eviction.planners.registry import planner, planners
 from ballast.eviction.rules import UNLIMITED, GateRules
 from ballast.planning.moment import Moment
 from ballast.planning.request import RequestedPlan
-from ballast.planning.rules import aims_of, limit, rules_for, rules_of
+from ballast.planning.rules import aims_of, limit, rules_of
 from ballast.settings import Settings
 
 
-def choose(
-    moment: Moment, settings: Settings, stopped: Callable[[str], str | None], unsteered: str | None
-) -> tuple[list[RequestedPlan], list[str]]:
-    """The plans to make, the most urgent first, and why others are not made.
+@dataclass(frozen=True)
+class Choice:
+    """The plans to make, the most urgent first."""
 
-    `stopped` says why a planner makes no moves for a while, `unsteered` why nothing decides where replacements go.
-    """
-    demand = PlanningDemand(hot=bool(moment.history.confirmed), waiting=any(pod.waiting for pod in moment.objects.pods))
-    plans, skipped = [], []
+    plans: tuple[RequestedPlan, ...] = ()
+    skipped: tuple[str, ...] = ()
+    """Why other planners make no plan."""
+    unsteered: str | None = None
+    """Why nothing decides where replacements go."""
+    concerned: tuple[str, ...] | None = None
+    """namespace/name of the pods whose usage matters: those on hot nodes if no other may be moved. None for all."""
+
+
+def choose(moment: Moment, settings: Settings, stopped: Callable[[str], str | None]) -> Choice:
+    """`stopped` says why a planner makes no moves for a while."""
+    pods, hot = moment.objects.pods, moment.history.confirmed or {}
+    demand = PlanningDemand(hot=bool(hot), waiting=any(pod.waiting for pod in pods))
+    schedulers = frozenset(pod.scheduler_name for pod in pods)
+    why = unsteered(settings.eviction.landing, schedulers, moment.steered)
+    plans: list[RequestedPlan] = []
+    skipped: list[str] = []
     for each in planners():
         if each.name not in settings.eviction.planners:
             continue
-        reason = each.idle(demand) or stopped(each.name) or (unsteered if each.needs_landing else None)
+        reason = each.idle(demand) or stopped(each.name) or (why if each.needs_landing else None)
         if reason is None:
             plans.append(request_plan(each, settings, moment.steered))
         else:
             skipped.append(f"{each.name}: {reason}")
-    return plans, skipped
+    concerned = None
+    if all(planner(plan.kind).needs_confirmation for plan in plans):
+        concerned = tuple(f"{pod.namespace}/{pod.name}" for pod in pods if pod.node in hot)
+    return Choice(tuple(plans), tuple(skipped), why, concerned)
 
 
 def request_plan(planner: Planner, settings: Settings, steered: frozenset[str]) -> RequestedPlan:
@@ -43,17 +58,34 @@ def request_plan(planner: Planner, settings: Settings, steered: frozenset[str]) 
     return RequestedPlan(planner.name, rules, aims_of(settings), most)
 
 
-def concerned(plans: Sequence[RequestedPlan], moment: Moment) -> list[str] | None:
-    """namespace/name of the pods whose usage matters: those on hot nodes if no other may be moved. None for all."""
-    if not all(planner(plan.kind).needs_confirmation for plan in plans):
-        return None
-    hot: Collection[str] = moment.history.confirmed or ()
-    return [f"{pod.namespace}/{pod.name}" for pod in moment.objects.pods if pod.node in hot]
-
-
 def explaining_rules(node: str, settings: Settings, moment: Moment) -> GateRules:
     """Those of the planner that would move a pod off this node: relieve where it is overloaded, else another."""
     chosen = [each for each in planners() if each.name in settings.eviction.planners] or list(planners())
     hot = node in (moment.history.confirmed or ())
     fitting = next((each for each in chosen if each.needs_confirmation == hot), chosen[0])
     return rules_for(fitting, rules_of(settings), moment.steered)
+
+
+def rules_for(planner: Planner, rules: GateRules, steered: frozenset[str]) -> GateRules:
+    """The rules of a planner; `steered` are the schedulers whose placements the extender decides.
+
+    A node that is being emptied does not rest between two evictions.
+    """
+    rules = replace(
+        rules,
+        planner=planner.name,
+        steered=steered,
+        needs_landing=planner.needs_landing,
+        needs_confirmation=planner.needs_confirmation,
+    )
+    return replace(rules, limit_node=UNLIMITED, cooldown=0.0) if planner.whole_nodes else rules
+
+
+def unsteered(landing: str, schedulers: frozenset[str], steered: frozenset[str]) -> str | None:
+    """Why nothing decides where replacements go, or None; `schedulers` are those of all pods."""
+    if landing == "none":
+        return "nothing decides where replacements go: BALLAST_EVICTION__LANDING is none"
+    if landing != "extender" or not schedulers or steered:
+        return None
+    who = " and ".join(sorted(schedulers))
+    return f"where {who} puts replacements is not steered: it has not asked the extender in the last 10 minutes"

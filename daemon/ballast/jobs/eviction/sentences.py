@@ -8,7 +8,6 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from ballast.actuation.eviction.evictor import SURGING, Attempt
 from ballast.base.words import duration, pods
-from ballast.eviction.check_input import CheckResult
 from ballast.eviction.plan import EvictionPlan
 from ballast.model.workload import DisruptionBudget
 
@@ -33,22 +32,6 @@ def not_watched(kind: str, age: float, problem: str | None) -> str:
     """ "the pods were last seen 2 min ago: connection refused"."""
     seen = "have never been seen" if math.isinf(age) else f"were last seen {duration(age)} ago"
     return f"the {kind} {seen}" + (f": {problem}" if problem else "")
-
-
-def in_trouble(trouble: CheckResult) -> str:
-    """ "too many nodes are not Ready (not ready 3, nodes 10)"."""
-    numbers = ", ".join(f"{name.replace('_', ' ')} {value:g}" for name, value in trouble.numbers.items())
-    return f"{trouble.reason} ({numbers})"
-
-
-def unsteered(landing: str, schedulers: frozenset[str], steered: frozenset[str]) -> str | None:
-    """Why nothing decides where replacements go, or None; `schedulers` are those of all pods."""
-    if landing == "none":
-        return "nothing decides where replacements go: BALLAST_EVICTION__LANDING is none"
-    if landing != "extender" or not schedulers or steered:
-        return None
-    who = " and ".join(sorted(schedulers))
-    return f"where {who} puts replacements is not steered: it has not asked the extender in the last 10 minutes"
 
 
 def plan_sentence(plan: EvictionPlan, attempts: Sequence[Attempt], *, acts: bool, held: str | None = None) -> str:
