@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from ballast.base.errors import SettingsError
-from ballast.base.extensions import shadowed
 from ballast.extender import strategies
-from ballast.scoring.strategy import GROUP, NAMES
+from ballast.scoring.strategy import REGISTRY
 from ballast.settings import Mode, Settings, examine, needed_to_run
-from ballast.settings.prometheus import BUILT_IN_PRESETS, PRESETS_GROUP
+from ballast.settings.prometheus import PRESETS
 
 
 def checked() -> tuple[Settings, tuple[str, ...]]:
@@ -16,7 +15,7 @@ def checked() -> tuple[Settings, tuple[str, ...]]:
     refused, doubted = _power(findings.settings)
     needed = () if findings.unusable else (*needed_to_run(findings.settings), *strategies.problems(findings.settings))
     problems = (*findings.problems, *needed, *refused)
-    hidden = (*shadowed(GROUP, NAMES), *shadowed(PRESETS_GROUP, BUILT_IN_PRESETS))
+    hidden = (*REGISTRY.shadowed(), *PRESETS.shadowed())
     warnings = (*findings.warnings, *doubted, *hidden)
     if problems:
         raise SettingsError(*problems, *(f"warning: {warning}" for warning in warnings))

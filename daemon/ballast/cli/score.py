@@ -18,6 +18,7 @@ from ballast.cli import files
 from ballast.cli.metrics_file import fleet, metrics
 from ballast.cli.output import Output, OutputOption
 from ballast.scoring.fleet import Fleet
+from ballast.scoring.scores import Scores
 from ballast.scoring.strategy import NAMES, strategy
 
 
@@ -98,8 +99,10 @@ def _case(line: bytes) -> dict[str, Any]:
 
 
 def _result(name: object, keys: Mapping[str, object], scored: Fleet, placed: Any) -> dict[str, Any]:
-    found = strategy(str(name), _with_policy(keys)).score(scored, placed)
-    return found.document(str(name), [node.name for node in scored.nodes])
+    scores = strategy(str(name), _with_policy(keys)).score(scored, placed)
+    if not isinstance(scores, Scores):
+        raise UsageError(f"The strategy {name} gave no ballast.scoring.scores.Scores, but {scores!r}.")
+    return scores.document(str(name), [node.name for node in scored.nodes])
 
 
 def _with_policy(keys: Mapping[str, object]) -> Mapping[str, object]:

@@ -9,7 +9,7 @@ from enum import Enum, auto
 
 import numpy as np
 
-from ballast.base.extensions import extensions
+from ballast.base.registry import Registry
 from ballast.eviction.annotations import EVICT, EVICT_LIFTS, lifted, opted_in
 from ballast.eviction.check_input import LOOKED_NOWHERE, Check, CheckInput, Feasibility, GateVerdict
 from ballast.eviction.checks import acting, availability, limits, load, nature, storage
@@ -59,19 +59,6 @@ class Row:
     """Whether time alone ends its refusal: a pod that it refuses does not keep its node from being emptied."""
 
 
-GROUP = "ballast.checks"
-"""Entry points that each name a `Row` of another package; they come after the built-in checks."""
-
-
-def _row(loaded: object) -> Row | str:
-    if not isinstance(loaded, Row):
-        return f"a check needs to be a ballast.eviction.gate.Row, not {type(loaded).__name__}"
-    lacking = [] if isinstance(loaded.name, str) and loaded.name else ["name"]
-    lacking += [] if callable(loaded.check) else ["check"]
-    lacking += [] if isinstance(loaded.scope, Scope) else ["scope"]
-    return f"a check needs {', '.join(lacking)}" if lacking else loaded
-
-
 BUILT_IN = (
     Row("mirror", nature.mirror, Scope.TEMPLATE),
     Row("static", nature.static, Scope.TEMPLATE),
@@ -115,7 +102,9 @@ BUILT_IN = (
     Row("cluster-health", acting.cluster_health, Scope.NODE),
     Row("loop", acting.loop, Scope.WORKLOAD),
 )
-ROWS = (*BUILT_IN, *extensions(GROUP, _row, (row.name for row in BUILT_IN)))
+REGISTRY: Registry[Row] = Registry("ballast.checks", [row.name for row in BUILT_IN], Row)
+"""Checks of other packages; they come after the built-in ones."""
+ROWS = (*BUILT_IN, *REGISTRY.load_all())
 NAMES = tuple(row.name for row in ROWS)
 NUMBER = {name: number for number, name in enumerate(NAMES)}
 PASSED = len(ROWS)

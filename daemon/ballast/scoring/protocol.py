@@ -8,8 +8,6 @@ from ballast.model.pod import Pod
 from ballast.scoring.fleet import Fleet
 from ballast.scoring.scores import Scores
 
-TRAITS = ("needs_load", "needs_pods", "needs_pod", "warms")
-
 
 class Strategy(Protocol):
     """A pure function over all nodes, with its traits as class attributes.

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable, Mapping
-from functools import cache
-from importlib.metadata import EntryPoint, entry_points
 from typing import TypeAlias
 
 from ballast.base.errors import UsageError
+from ballast.base.registry import Registry, violation
 from ballast.scoring import (
     balanced,
     blend,
@@ -26,9 +25,7 @@ from ballast.scoring import (
     requested_to_capacity,
     target_load,
 )
-from ballast.scoring.protocol import TRAITS, Strategy
-
-GROUP = "ballast.strategies"
+from ballast.scoring.protocol import Strategy
 
 Make: TypeAlias = Callable[[str, Mapping[str, object]], Strategy]
 """Makes a strategy by its name and keys."""
@@ -48,10 +45,12 @@ _BUILT_IN: dict[str, Callable[[Mapping[str, object]], Strategy]] = {
 NAMES = (*_BUILT_IN, blend.NAME)
 """The strategies that are built in."""
 
+REGISTRY: Registry[Callable[[Mapping[str, object]], Strategy]] = Registry("ballast.strategies", NAMES, Callable)
+
 
 def names() -> tuple[str, ...]:
     """All strategies: those built in, then those of other packages."""
-    return (*NAMES, *sorted(_installed().keys() - NAMES))
+    return (*NAMES, *REGISTRY.others())
 
 
 def strategy(name: str, keys: Mapping[str, object] | None = None, part: Make | None = None) -> Strategy:
@@ -64,45 +63,24 @@ def strategy(name: str, keys: Mapping[str, object] | None = None, part: Make | N
         return blend.parse(keys or {}, part or strategy)
     if name in _BUILT_IN:
         return _BUILT_IN[name](keys or {})
-    if name in _installed():
-        return _made(_installed()[name], keys or {})
+    if (parse := REGISTRY.get(name)) is not None:
+        return _make(parse, name, keys or {})
     close = difflib.get_close_matches(name, names(), 1)
     hint = f"Did you mean {close[0]}?" if close else f"Choose one of {', '.join(names())}."
     raise UsageError(f"There is no strategy {name!r}. {hint}")
 
 
-@cache
-def _installed() -> Mapping[str, EntryPoint]:
-    """The entry points of other packages by name; none of them is imported yet."""
-    return {each.name: each for each in entry_points(group=GROUP)}
-
-
-@cache
-def _load(entry: EntryPoint) -> Callable[[Mapping[str, object]], Strategy]:
+def _make(parse: Callable[[Mapping[str, object]], Strategy], name: str, keys: Mapping[str, object]) -> Strategy:
     try:
-        parse = entry.load()
+        made = parse(keys)
+    except UsageError:
+        raise
     except Exception as error:
-        raise _refused(entry, f"it cannot be imported: {type(error).__name__}: {error}") from error
-    if not callable(parse):
-        raise _refused(entry, "it is no function that makes a strategy from its keys")
-    return parse  # type: ignore[no-any-return]
-
-
-def _made(entry: EntryPoint, keys: Mapping[str, object]) -> Strategy:
-    made = _load(entry)(keys)
-    lacking = [each for each in TRAITS if not isinstance(getattr(made, each, None), bool)]
-    if not callable(getattr(made, "score", None)):
-        lacking.insert(0, "score")
-    if lacking:
-        raise _refused(entry, f"a {type(made).__name__} lacks {', '.join(lacking)}")
-    if not isinstance(read := getattr(made, "reads", ()), tuple) or not all(isinstance(each, str) for each in read):
-        raise _refused(entry, f"the reads of a {type(made).__name__} are no tuple of names of resources")
+        raise REGISTRY.refusal(name, f"making it failed: {type(error).__name__}: {error}") from error
+    problem = violation(made, Strategy)
+    read = getattr(made, "reads", ())
+    if not problem and not (isinstance(read, tuple) and all(isinstance(resource, str) for resource in read)):
+        problem = f"the reads of a {type(made).__name__} are no tuple of names of resources"
+    if problem:
+        raise REGISTRY.refusal(name, problem)
     return made
-
-
-def _refused(entry: EntryPoint, reason: str) -> UsageError:
-    package = entry.dist.name if entry.dist else "unknown"
-    return UsageError(
-        f"The strategy {entry.name!r} of the package {package} (entry point {entry.name} = {entry.value}) cannot be "
-        f"used: {reason}. See ballast.scoring.protocol."
-    )

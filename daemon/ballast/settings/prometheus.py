@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from typing import Annotated
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Protocol
 from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, WithJsonSchema
 
-from ballast.base.extensions import installed
+from ballast.base.errors import UsageError
+from ballast.base.registry import Registry
 from ballast.settings.part import File, Positive, SettingsPart
 from ballast.settings.values.collection import as_list, as_map
 from ballast.settings.values.duration import Duration
@@ -28,19 +29,44 @@ BUILT_IN_PRESETS: Mapping[str, tuple[str, ...]] = {
     "psi": ("psi-cpu", "psi-memory", "psi-io"),
 }
 """The resources of each preset."""
-PRESETS_GROUP = "ballast.presets"
-"""Entry points of other packages, each with the name of a preset."""
+
+
+class Preset(Protocol):
+    """A preset of another package: PromQL per node.
+
+    `label` names the node in a series, `matchers` belong into every selector.
+    """
+
+    def queries(self, label: str, matchers: Sequence[str], window: str) -> Mapping[str, str]:
+        """Resource → PromQL that gives a ratio 0..1 per node, aggregated by `label` and `cluster`.
+
+        `window` is the range of every `rate`, such as 120s.
+        """
+        ...
+
+    def freshness(self, label: str, matchers: Sequence[str]) -> str:
+        """PromQL whose value per node is the Unix time of its newest sample, aggregated in the same way."""
+        ...
+
+
+PRESETS: Registry[Preset] = Registry("ballast.presets", BUILT_IN_PRESETS, Preset)
+"""Presets of other packages, by the names of their entry points."""
 
 
 def _preset(value: object) -> str:
     names = [str(name) for name in as_list(value)]
     for name in names or [""]:
-        if name not in BUILT_IN_PRESETS and name not in (others := installed(PRESETS_GROUP)):
+        if name not in BUILT_IN_PRESETS and name not in (others := PRESETS.others()):
             *first, last = dict.fromkeys(map(repr, (*BUILT_IN_PRESETS, *others)))
             raise ValueError(f"expected one of {', '.join(first)} or {last}, or several separated by commas")
     doubled = sorted({name for name in names if names.count(name) > 1})
     if doubled:
         raise ValueError(f"expected each preset once; {', '.join(doubled)} is given more than once")
+    try:
+        for name in names:
+            PRESETS.get(name)
+    except UsageError as error:
+        raise ValueError(str(error)) from error
     return ",".join(names)
 
 

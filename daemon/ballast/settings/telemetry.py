@@ -8,9 +8,8 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, WithJsonSchema
 
-from ballast.base.extensions import installed
 from ballast.settings.part import Positive, SettingsPart
-from ballast.settings.prometheus import BUILT_IN_PRESETS, PRESETS_GROUP
+from ballast.settings.prometheus import BUILT_IN_PRESETS, PRESETS
 from ballast.settings.values.collection import TEXT_OR_MAP, as_list, as_map
 from ballast.settings.values.duration import Duration
 from ballast.settings.values.speed import Speed
@@ -54,7 +53,7 @@ def _plain(item: object) -> ResourceSetting:
             f"expected either a list of names ({', '.join(KNOWN_RESOURCES)}) or one map from name to query; "
             'a list cannot hold maps. Write all of them as a map: {"cpu": {}, "gpu": {"query": "..."}}'
         )
-    if item not in KNOWN_RESOURCES and not installed(PRESETS_GROUP):
+    if item not in KNOWN_RESOURCES and not PRESETS.others():
         raise ValueError(
             f"expected names among {', '.join(KNOWN_RESOURCES)}; {item!r} needs a query. Write a map: "
             f'{{"cpu": {{}}, "{item}": {{"query": "PromQL that gives a ratio 0..1 per node"}}}}'
@@ -85,7 +84,7 @@ def _described(name: str, details: object) -> ResourceSetting:
         )
     if name in WINDOW_KEYS:
         raise ValueError(f"{name} cannot be a resource: it is a key of the window annotation; choose another name")
-    if name not in KNOWN_RESOURCES and resource.query is None and not installed(PRESETS_GROUP):
+    if name not in KNOWN_RESOURCES and resource.query is None and not PRESETS.others():
         raise ValueError(f'expected a query for {name}: {{"{name}": {{"query": "PromQL, a ratio 0..1 per node"}}}}')
     return resource
 

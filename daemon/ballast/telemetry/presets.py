@@ -10,9 +10,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from ballast.settings.prometheus import PRESETS
 from ballast.telemetry.exporters import dcgm, kube_prometheus, kubelet, node_exporter, psi, windows_exporter
 from ballast.telemetry.exporters.terms import Exporter, Terms
-from ballast.telemetry.preset import preset_of_package
 
 if TYPE_CHECKING:
     from ballast.settings import Settings
@@ -91,7 +91,7 @@ def rate_window(interval: float, scrapes: float = 0.0) -> str:
 
 def _of(name: str, labels: tuple[str, ...], settings: Settings, window: str) -> PresetQueries:
     matchers = settings.prometheus.matchers
-    theirs = preset_of_package(name)
+    theirs = PRESETS.get(name)
     if theirs is not None:
         label = ", ".join(labels or ("instance",))
         texts = dict(theirs.queries(label, matchers, window))

@@ -12,15 +12,15 @@ from types import ModuleType
 
 import pytest
 
-from ballast.base import extensions
+from ballast.base import registry as registries
 from ballast.base.errors import SettingsError, UsageError
 from ballast.eviction import gate
 from ballast.eviction.check_input import CheckInput, CheckResult, refuse
-from ballast.eviction.gate import BUILT_IN, Row, Scope
+from ballast.eviction.gate import Row, Scope
 from ballast.eviction.planners import registry
 from ballast.eviction.planners.rebalance import Rebalance
 from ballast.settings import load
-from ballast.settings.prometheus import PRESETS_GROUP
+from ballast.settings.prometheus import PRESETS
 from ballast.telemetry.queries import questions
 
 Install = Callable[..., None]
@@ -54,7 +54,7 @@ def install(monkeypatch: pytest.MonkeyPatch) -> Iterator[Install]:
         vars(module).update(objects)
         monkeypatch.setitem(sys.modules, "others", module)
         points = EntryPoints(EntryPoint(name, f"others:{name}", group) for name in objects)
-        monkeypatch.setattr(extensions, "entry_points", lambda group: points.select(group=group))
+        monkeypatch.setattr(registries, "entry_points", lambda group: points.select(group=group))
         registry.planners.cache_clear()
 
     yield add
@@ -62,7 +62,7 @@ def install(monkeypatch: pytest.MonkeyPatch) -> Iterator[Install]:
 
 
 def _rows() -> tuple[Row, ...]:
-    return extensions.extensions(gate.GROUP, gate._row, (row.name for row in BUILT_IN))
+    return gate.REGISTRY.load_all()
 
 
 def test_a_planner_of_another_package_comes_after_the_built_in_ones(install: Install) -> None:
@@ -73,7 +73,9 @@ def test_a_planner_of_another_package_comes_after_the_built_in_ones(install: Ins
 
 def test_a_planner_that_lacks_something_is_refused_by_name(install: Install) -> None:
     install("ballast.planners", ours=Lacking())
-    with pytest.raises(UsageError, match=r"ours = others:ours of group ballast\.planners .*: a planner needs effect, "):
+    with pytest.raises(
+        UsageError, match=r"ours = others:ours of group ballast\.planners .*: a Lacking lacks needs_confirmation, "
+    ):
         registry.planners()
 
 
@@ -92,7 +94,9 @@ def test_the_name_of_a_built_in_planner_is_taken(install: Install) -> None:
 def test_what_cannot_be_loaded_is_named(install: Install, monkeypatch: pytest.MonkeyPatch) -> None:
     install("ballast.planners", ours=Consolidate())
     vars(sys.modules["others"]).clear()
-    with pytest.raises(UsageError, match=r"Entry point ours = others:ours .* cannot be loaded: AttributeError"):
+    with pytest.raises(
+        UsageError, match=r"Entry point ours = others:ours .* cannot be used: it cannot be imported: AttributeError"
+    ):
         registry.planners()
 
 
@@ -112,9 +116,9 @@ def test_a_check_of_another_package_is_a_row(install: Install) -> None:
 @pytest.mark.parametrize(
     ("broken", "lacks"),
     [
-        (night, "needs to be a ballast.eviction.gate.Row, not function"),
-        (Row("", night, Scope.NODE), "a check needs name"),
-        (Row("night", None, "node"), "a check needs check, scope"),  # type: ignore[arg-type]
+        (night, "a function is not a ballast.eviction.gate.Row"),
+        (Row("", night, Scope.NODE), "a Row lacks name of Row"),
+        (Row("night", None, "node"), "a Row lacks check, scope of Row"),  # type: ignore[arg-type]
         (Row("pdb", night, Scope.NODE), "the name pdb is already in use"),
     ],
 )
@@ -126,7 +130,7 @@ def test_a_check_that_lacks_something_is_refused_by_name(install: Install, broke
 
 
 def test_settings_take_the_planners_of_other_packages(install: Install) -> None:
-    install(registry.GROUP, tidy=Consolidate())
+    install(registry.REGISTRY.group, tidy=Consolidate())
     assert load({"BALLAST_EVICTION__PLANNERS": "relieve,tidy"}).eviction.planners == ("relieve", "tidy")
     with pytest.raises(SettingsError, match=r"BALLAST_EVICTION__PLANNERS .*'tidi' is not one of them"):
         load({"BALLAST_EVICTION__PLANNERS": "tidi"})
@@ -135,20 +139,19 @@ def test_settings_take_the_planners_of_other_packages(install: Install) -> None:
 @pytest.mark.parametrize(
     ("broken", "lacks"),
     [
-        (Lacking(), "a preset needs queries, freshness"),
-        (type("Whole", (), {"queries": night, "freshness": night}), "a preset needs to be an instance"),
+        (Lacking(), "a Lacking lacks queries, freshness of Preset"),
+        (type("Whole", (), {"queries": night, "freshness": night}), "Whole is a class, and an instance is needed"),
     ],
 )
 def test_a_preset_that_lacks_something_is_refused_by_name(install: Install, broken: object, lacks: str) -> None:
-    install(PRESETS_GROUP, theirs=broken)
-    settings = load({"BALLAST_PROMETHEUS__PRESET": "theirs"})
-    with pytest.raises(UsageError, match=r"Entry point theirs = others:theirs of group ballast\.presets") as caught:
-        questions(settings)
+    install(PRESETS.group, theirs=broken)
+    with pytest.raises(SettingsError, match=r"Entry point theirs = others:theirs of group ballast\.presets") as caught:
+        load({"BALLAST_PROMETHEUS__PRESET": "theirs"})
     assert lacks in str(caught.value)
 
 
 def test_a_preset_has_the_name_of_its_entry_point_and_replaces_no_built_in_one(install: Install) -> None:
-    install(PRESETS_GROUP, **{"node-exporter": Lacking(), "theirs": Lacking()})
+    install(PRESETS.group, **{"node-exporter": Lacking(), "theirs": Lacking()})
     assert questions(load({})).problems == {}
     with pytest.raises(SettingsError, match=r"expected one of 'node-exporter', .*'psi' or 'theirs'"):
         load({"BALLAST_PROMETHEUS__PRESET": "telegraf"})
@@ -163,5 +166,7 @@ def test_the_command_line_refuses_a_broken_check_in_one_line(tmp_path: Path) -> 
     command = [sys.executable, "-m", "ballast", "plan", "relieve", "--cluster", "c.json", "--metrics", "m.json"]
     done = subprocess.run(command, env=os.environ | {"PYTHONPATH": path}, capture_output=True, text=True, check=False)
     assert done.returncode == 2
-    assert done.stderr.startswith("Entry point night = others:night of group ballast.checks cannot be loaded: ")
+    assert done.stderr.startswith(
+        "Entry point night = others:night of group ballast.checks (package others) cannot be "
+    )
     assert done.stderr.count("\n") == 1

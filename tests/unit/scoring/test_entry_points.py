@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import sys
 import tomllib
-from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
@@ -13,9 +13,8 @@ import pytest
 
 from ballast.base.errors import SettingsError, UsageError
 from ballast.cli.checked_settings import checked
-from ballast.scoring import strategy as registry
-from ballast.scoring.protocol import TRAITS
-from ballast.scoring.strategy import NAMES, names, strategy
+from ballast.cli.score import score
+from ballast.scoring.strategy import NAMES, REGISTRY, names, strategy
 from ballast.settings import examine
 from ballast.settings import load as settings
 from tests.unit.daemon.test_strategies import THERE, ExtenderWorld
@@ -25,21 +24,13 @@ from tests.unit.scoring.worlds import a_fleet, by_node, node, pod, scored
 EXAMPLE = Path(__file__).parents[3] / "examples" / "extensions"
 
 
-@pytest.fixture(autouse=True)
-def forget() -> Iterator[None]:
-    """What was found is kept, so each test begins and ends with nothing found."""
-    registry._installed.cache_clear()
-    yield
-    registry._installed.cache_clear()
-
-
 def installed(folder: Path, monkeypatch: pytest.MonkeyPatch, package: str, **entries: str) -> None:
     """A package with these entry points, as an installer leaves it."""
     info = folder / f"{package.replace('-', '_')}-1.0.dist-info"
     info.mkdir()
     (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {package}\nVersion: 1.0\n")
     lines = [f"{name.replace('_', '-')} = {value}" for name, value in entries.items()]
-    (info / "entry_points.txt").write_text("\n".join([f"[{registry.GROUP}]", *lines, ""]))
+    (info / "entry_points.txt").write_text("\n".join([f"[{REGISTRY.group}]", *lines, ""]))
     monkeypatch.syspath_prepend(str(folder))
 
 
@@ -52,7 +43,7 @@ def provided(monkeypatch: pytest.MonkeyPatch, **attributes: Any) -> None:
 @pytest.fixture
 def example(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     project = tomllib.loads((EXAMPLE / "pyproject.toml").read_text())["project"]
-    [(name, value)] = project["entry-points"][registry.GROUP].items()
+    [(name, value)] = project["entry-points"][REGISTRY.group].items()
     monkeypatch.syspath_prepend(str(EXAMPLE))
     installed(tmp_path, monkeypatch, project["name"], **{name: value})
 
@@ -85,8 +76,8 @@ def test_nothing_is_imported_before_it_is_asked_for(tmp_path: Path, monkeypatch:
     with pytest.raises(UsageError) as refused:
         strategy("theirs")
     assert str(refused.value).startswith(
-        "The strategy 'theirs' of the package their-package (entry point theirs = their_missing_module:parse) cannot "
-        "be used: it cannot be imported: ModuleNotFoundError"
+        "Entry point theirs = their_missing_module:parse of group ballast.strategies (package their-package) cannot be "
+        "used: it cannot be imported: ModuleNotFoundError"
     )
 
 
@@ -97,10 +88,72 @@ def test_what_the_protocol_lacks_is_named(tmp_path: Path, monkeypatch: pytest.Mo
 
     installed(tmp_path, monkeypatch, "their-package", half="their_module:parse", no_function="their_module:VALUE")
     provided(monkeypatch, parse=lambda given: Half(), VALUE=3)
-    with pytest.raises(UsageError, match=r"their-package .*: a Half lacks score, needs_pods, needs_pod, warms"):
+    with pytest.raises(UsageError, match=r"their-package.*: a Half lacks needs_pods, needs_pod, warms, score of"):
         strategy("half")
-    with pytest.raises(UsageError, match=r"their-package .*: it is no function that makes a strategy from its keys"):
+    with pytest.raises(UsageError, match=r"their-package.*: a int is not a collections.abc.Callable"):
         strategy("no-function")
+
+
+class Whole:
+    """A strategy of somebody else."""
+
+    needs_load = needs_pods = needs_pod = warms = False
+
+    def score(self, fleet: object, pod: object = None) -> object:
+        """Nothing that scores are."""
+        return {}
+
+
+def fails(keys: object) -> object:
+    """A factory with a fault."""
+    raise KeyError("resource")
+
+
+class Narrow(Whole):
+    """It takes no pod."""
+
+    def score(self, fleet: object) -> object:  # type: ignore[override]
+        """Nothing that scores are."""
+        return {}
+
+
+@pytest.mark.parametrize(
+    ("parse", "why"),
+    [
+        (fails, "making it failed: KeyError: 'resource'"),
+        (lambda: Whole(), "making it failed: TypeError"),
+        (lambda keys: None, "a NoneType lacks needs_load, needs_pods, needs_pod, warms, score of Strategy"),
+        (lambda keys: Whole, "Whole is a class, and an instance is needed"),
+        (lambda keys: Narrow(), "a Narrow lacks score of Strategy"),
+    ],
+)
+def test_a_broken_strategy_is_a_problem_of_the_settings_and_no_traceback(
+    parse: object, why: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    provided(monkeypatch, parse=parse)
+    installed(tmp_path, monkeypatch, "their-package", theirs="their_module:parse")
+    monkeypatch.setenv("BALLAST_PROMETHEUS__URL", "http://prometheus:9090")
+    monkeypatch.setenv("BALLAST_EXTENDER__STRATEGY", "theirs")
+    with pytest.raises(
+        SettingsError, match="BALLAST_EXTENDER__STRATEGY: Entry point theirs = their_module:parse"
+    ) as no:
+        checked()
+    assert f"cannot be used: {why}" in str(no.value)
+
+
+def test_what_is_no_score_is_refused_by_the_command(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    provided(monkeypatch, parse=lambda keys: Whole())
+    installed(tmp_path, monkeypatch, "their-package", theirs="their_module:parse")
+    batch = tmp_path / "cases"
+    only = {"kind": "Node", "metadata": {"name": "a"}, "status": {"allocatable": {"cpu": "4", "memory": "8Gi"}}}
+    arriving = {"kind": "Pod", "metadata": {"name": "p"}, "spec": {"containers": [{"name": "c"}]}}
+    batch.write_text(json.dumps({"cluster": {"items": [only]}, "pod": arriving, "strategy": "theirs"}))
+    score(batch=batch)
+    assert json.loads(capsys.readouterr().out) == {
+        "error": "The strategy theirs gave no ballast.scoring.scores.Scores, but {}."
+    }
 
 
 def test_a_built_in_strategy_cannot_be_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -109,15 +162,16 @@ def test_a_built_in_strategy_cannot_be_replaced(tmp_path: Path, monkeypatch: pyt
     assert names() == NAMES
     assert strategy("balanced") is not None
     assert checked()[1] == (
-        "Entry point balanced = their_missing_module:parse of group ballast.strategies has no effect, since balanced "
-        "is built in. Give it another name.",
+        "Entry point balanced = their_missing_module:parse of group ballast.strategies (package their-package) has "
+        "no effect, since balanced is built in. Give it another name.",
     )
 
 
 def test_what_a_strategy_reads_counts_as_measured_for_something(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    made = SimpleNamespace(score=print, reads=("network",), **dict.fromkeys(TRAITS, False))
+    traits = ("needs_load", "needs_pods", "needs_pod", "warms")
+    made = SimpleNamespace(score=print, reads=("network",), **dict.fromkeys(traits, False))
     provided(monkeypatch, parse=lambda given: made)
     installed(tmp_path, monkeypatch, "their-package", theirs="their_module:parse")
     used = {"BALLAST_EXTENDER__STRATEGY": "theirs"}
