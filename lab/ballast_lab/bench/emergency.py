@@ -103,10 +103,10 @@ def _measured(plane: ControlPlane, targets: int, fall: Fall) -> tuple[int, float
             began = monotonic()
             at = start + tick * 15
             view = budget.cycle(TickContext(at, time.time()), Watts(Fraction(watts), float(at)))
-            if view.action is not None:
+            if view.outcome.action is not None:
                 took = monotonic() - began
-                assert view.action.result == "done", view.action.result
-                assert len(view.action.changes) == targets
+                assert view.outcome.action.result == "done", view.outcome.action.result
+                assert len(view.outcome.action.changes) == targets
                 assert _asked(plane) <= targets
                 return tick - 1, took
     raise AssertionError("nothing was done")

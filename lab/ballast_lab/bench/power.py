@@ -172,7 +172,7 @@ def _job(policy: PowerPolicy, feed: Fraction) -> list[float]:
         tick()
     spent = _spent(tick)
     assert job.runs[0].view is not None
-    assert job.runs[0].view.action is None
+    assert job.runs[0].view.outcome.action is None
     assert job.runs[0].view.reason == Reason.INSIDE
     return spent
 

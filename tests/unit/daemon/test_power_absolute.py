@@ -9,8 +9,8 @@ import pytest
 
 from ballast.actuation.scaling.target_status import Actuator
 from ballast.jobs.power.budget import PolicyController
+from ballast.jobs.power.report import IdleReason, TickContext, TickReport
 from ballast.jobs.power.store import PowerStore
-from ballast.jobs.power.view import IdleReason, TickContext, TickReport
 from ballast.model.workload import Autoscaler, Workload
 from ballast.power.controller_result import Reason
 from ballast.power.measuring.meter import Meter
@@ -58,10 +58,10 @@ def test_a_re_created_target_is_brought_back_at_once() -> None:
 def test_over_the_budget_is_said_with_the_watts() -> None:
     one = power_run({"min": 8}, {"min": 8})
     view = one.tick(100.0)
-    assert (view.load, view.over) == (160, 60)
+    assert (view.outcome.load, view.over) == (160, 60)
     assert one.cluster.counts == {"ns/t0": 8, "ns/t1": 8}
-    assert (view.limit, view.unmet) == ("AtMin", -6)
-    assert one.tick(100.0).limit == "AtMin"
+    assert (view.decision.limit, view.decision.unmet) == ("AtMin", -6)
+    assert one.tick(100.0).decision.limit == "AtMin"
     assert one.tick(200.0).over is None
 
 
@@ -160,7 +160,7 @@ def test_what_an_autoscaler_wants_beyond_its_cap_is_unmet_demand() -> None:
     one = power_run({})
     one.cluster.counts = {"ns/t0": 40}
     hpa(one, "ns/t0", running=30)
-    assert one.tick(100.0).unmet_demand == 20
+    assert one.tick(100.0).outcome.unmet_demand == 20
 
 
 @pytest.mark.parametrize("budget", ["absolute", "anchor"])
@@ -219,7 +219,7 @@ def test_more_watts_bring_no_replicas_that_nobody_needs() -> None:
     before = one.cluster.counts["ns/t0"]
     view = one.run([1000.0] * 8)
     assert one.cluster.counts == {"ns/t0": before, "ns/t1": 40}
-    assert view.limit in (None, "AtMax")
+    assert view.decision.limit in (None, "AtMax")
     one.needed = {"ns/t0": Need(12, 12)}
     one.run([1000.0] * 8)
     assert one.cluster.counts == {"ns/t0": 12, "ns/t1": 40}
@@ -242,7 +242,7 @@ def test_the_extra_pods_of_a_rollout_draw_their_watts() -> None:
     workload = Workload("Deployment", "ns", "t0", replicas=10, present=13, rolling=True)
     one.cluster.standing["ns/t0"] = {"rolling": True, "workload": workload}
     view = one.tick(200.0)
-    assert (view.load, one.total) == (200, 17)
+    assert (view.outcome.load, one.total) == (200, 17)
 
 
 def test_a_reduction_that_its_controller_has_not_seen_yet_is_no_rollout() -> None:
@@ -288,7 +288,7 @@ def test_a_fall_whose_effect_does_not_come_stops_the_policy() -> None:
     measured(one, 50, 200)
     assert one.total == 10
     view = measured(one, 50, 95)
-    assert view.missed is None
+    assert view.inputs.missed is None
     assert one.total == 5
 
 
@@ -307,8 +307,8 @@ def test_an_effect_that_comes_stops_nothing_and_neither_does_a_rise_without_one(
     for watts, consumed in [*[(100, 100)] * 10, *[(300, 100)] * 40]:
         view = measured(one, watts, consumed)
     assert one.total == 30
-    assert view.missed is not None
-    assert not view.missed.stops
+    assert view.inputs.missed is not None
+    assert not view.inputs.missed.stops
     for _ in range(30):
         view = measured(one, 150, 80)
     assert one.total == 15

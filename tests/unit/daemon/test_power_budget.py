@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from ballast.actuation.scaling.target_status import Actuator
 from ballast.jobs.power import budget
-from ballast.jobs.power.sentences import sentence
-from ballast.jobs.power.view import IdleReason
+from ballast.jobs.power.report import IdleReason
+from ballast.jobs.power.sentences import of_cycle
 from ballast.power.controller_result import Reason
 from ballast.power.sections.needs import Need
 from tests.unit.daemon.power_world import TICK, PowerRun
@@ -40,9 +40,9 @@ def test_a_confirmed_fall_is_written_down_done_and_remembered() -> None:
     assert view.reason == Reason.SCALED_DOWN
     assert one.cluster.counts == {"ns/t0": 7, "ns/t1": 7}
     assert plan(one) is None
-    assert view.action is not None
-    assert (view.action.changes, view.action.result) == ({"ns/t0": -3, "ns/t1": -3}, "done")
-    assert "scaled ns/t0 10 → 7, ns/t1 10 → 7 (ScaledDown)" in sentence([view])
+    assert view.outcome.action is not None
+    assert (view.outcome.action.changes, view.outcome.action.result) == ({"ns/t0": -3, "ns/t1": -3}, "done")
+    assert "scaled ns/t0 10 → 7, ns/t1 10 → 7 (ScaledDown)" in of_cycle([view])
 
 
 def test_the_open_plan_has_names_and_absolute_counts() -> None:
@@ -156,9 +156,9 @@ def test_a_long_plan_goes_on_tick_by_tick(monkeypatch: pytest.MonkeyPatch) -> No
     one = power_run()
     view = one.run(DOWN[:-1])
     assert (view.reason, one.cluster.counts) == (Reason.SCALED_DOWN, {"ns/t0": 7, "ns/t1": 10})
-    assert view.action is not None
-    assert (view.action.changes, view.problem) == ({"ns/t0": -3}, None)
-    assert "1 more targets follow" in sentence([view])
+    assert view.outcome.action is not None
+    assert (view.outcome.action.changes, view.problem) == ({"ns/t0": -3}, None)
+    assert "1 more targets follow" in of_cycle([view])
     found = plan(one)
     assert found is not None
     assert found["status"] == "open"
@@ -224,7 +224,7 @@ def test_who_does_not_take_part_is_left_alone_and_counts_nowhere(standing: dict[
     one.cluster.standing.clear()
     view = one.run([700.0] * 10)
     assert one.cluster.counts == {"ns/t0": 7, "ns/t1": 10}, "its return is no reason to act"
-    assert view.foreign == 0
+    assert view.decision.foreign == 0
 
 
 def test_a_target_that_is_not_there_is_named_and_the_others_go_on() -> None:
@@ -232,7 +232,7 @@ def test_a_target_that_is_not_there_is_named_and_the_others_go_on() -> None:
     del one.cluster.counts["ns/t1"]
     one.run(DOWN)
     assert one.cluster.counts == {"ns/t0": 7}
-    assert "left alone: ns/t1 (there is none)" in sentence([one.last])
+    assert "left alone: ns/t1 (there is none)" in of_cycle([one.last])
 
 
 def test_nobody_acts_on_targets_that_cannot_be_seen() -> None:
@@ -250,7 +250,7 @@ def test_what_the_object_itself_does_not_allow_is_not_planned() -> None:
     one.run([1000.0, *[300.0] * 8])
     assert one.cluster.counts == {"ns/t0": 2, "ns/t1": 8}
     assert one.cluster.writes == [("ns/t0", 2), ("ns/t1", 8)]
-    assert one.views[5].unmet == -4
+    assert one.views[5].decision.unmet == -4
 
 
 def test_who_is_in_a_rollout_stays_but_in_an_emergency() -> None:
@@ -275,8 +275,8 @@ def test_a_silent_feed_holds_everything(bad: float | None) -> None:
     one = power_run()
     one.run([1000.0, *[700.0] * 3, *[bad] * 200])
     assert one.cluster.writes == []
-    assert one.last.silent_for == 200 * TICK
-    assert "everything stays" in sentence([one.last])
+    assert one.last.inputs.silent_for == 200 * TICK
+    assert "everything stays" in of_cycle([one.last])
 
 
 def test_lost_state_waits_where_a_target_is_at_a_bound_by_our_doing() -> None:
@@ -284,12 +284,12 @@ def test_lost_state_waits_where_a_target_is_at_a_bound_by_our_doing() -> None:
     one.traces = ["ns/t0"]
     view = one.run([1000.0] * 5)
     assert view.reason == IdleReason.BASELINE
-    assert "the state was lost" in (view.rebaselining or "")
+    assert "the state was lost" in (view.decision.rebaselining or "")
     one.begin()
-    assert one.tick(1000, confirmed=one.views[0].now.wall - 86_400).reason == IdleReason.BASELINE, (
+    assert one.tick(1000, confirmed=one.views[0].inputs.now.wall - 86_400).reason == IdleReason.BASELINE, (
         "that was for another loss"
     )
-    assert one.tick(1000, confirmed=view.now.wall).reason == Reason.BOOTSTRAPPED
+    assert one.tick(1000, confirmed=view.inputs.now.wall).reason == Reason.BOOTSTRAPPED
     assert one.cluster.writes == []
 
 
@@ -315,7 +315,7 @@ def test_state_that_nobody_understands_counts_as_lost() -> None:
 def test_a_confirmed_time_after_the_baseline_makes_a_new_one_once() -> None:
     one = power_run()
     one.tick(1000)
-    later = one.last.now.wall + 1
+    later = one.last.inputs.now.wall + 1
     one.run([1030.0] * 3)
     assert one.tick(1030, confirmed=later).reason == Reason.BOOTSTRAPPED
     assert one.last.state.reference == 1030
@@ -345,8 +345,8 @@ def test_someone_elses_change_is_counted_once_and_kept() -> None:
     one = power_run()
     one.tick(1000)
     one.cluster.counts["ns/t0"] = 14
-    assert one.tick(1000).foreign == 1
-    assert one.tick(1000).foreign == 0
+    assert one.tick(1000).decision.foreign == 1
+    assert one.tick(1000).decision.foreign == 0
     one.run([1000.0] * 10)
     assert one.cluster.writes == []
 

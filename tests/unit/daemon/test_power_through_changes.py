@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from ballast.actuation.scaling.target_status import Actuator, TargetStatus
 from ballast.jobs.power.build import _own
-from ballast.jobs.power.view import IdleReason
+from ballast.jobs.power.report import IdleReason
 from ballast.model.workload import Workload
 from ballast.power.controller_result import Reason
 from tests.unit.daemon.power_world import PowerRun
@@ -181,9 +181,9 @@ def test_to_be_excluded_is_no_change_by_someone_else() -> None:
     one = power_run()
     one.tick(1000)
     one.cluster.standing["ns/t1"] = {"excluded": "annotated"}
-    assert one.tick(1000).foreign == 0
+    assert one.tick(1000).decision.foreign == 0
     one.cluster.standing.clear()
-    assert one.tick(1000).foreign == 0
+    assert one.tick(1000).decision.foreign == 0
 
 
 def test_before_there_is_anything_to_remember_nothing_is_written() -> None:
@@ -229,7 +229,7 @@ def test_a_new_baseline_of_a_dry_run_is_what_is_really_there() -> None:
     one = power_run(shadow=True)
     one.run([1000.0, *[500.0] * 8])
     assert dict(one.last.counts) == {"ns/t0": 5, "ns/t1": 5}
-    view = one.tick(500, confirmed=one.last.now.wall)
+    view = one.tick(500, confirmed=one.last.inputs.now.wall)
     assert view.reason == Reason.BOOTSTRAPPED
     assert dict(view.counts) == {"ns/t0": 10, "ns/t1": 10}
     assert dict(one.tick(500).counts) == {"ns/t0": 10, "ns/t1": 10}
@@ -273,10 +273,10 @@ def test_a_new_meaning_waits_for_a_word_where_ballast_put_a_target_at_its_bound(
     edited(one, feed={"query": "other_watts", "semantics": "limit"})
     view = one.tick(10)
     assert view.reason == IdleReason.BASELINE
-    assert "the policy's feed" in (view.rebaselining or "")
+    assert "the policy's feed" in (view.decision.rebaselining or "")
     one.begin()
     assert one.tick(10).reason == IdleReason.BASELINE
-    assert one.tick(10, confirmed=one.last.now.wall).reason == Reason.BOOTSTRAPPED
+    assert one.tick(10, confirmed=one.last.inputs.now.wall).reason == Reason.BOOTSTRAPPED
 
 
 def test_a_nominal_that_is_set_later_counts_from_then_on() -> None:

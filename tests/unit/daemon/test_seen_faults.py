@@ -14,7 +14,7 @@ from ballast.base.metrics import Metrics
 from ballast.cluster.conditions import Conditions
 from ballast.doctor.reference import SEEN
 from ballast.jobs.power.conditions import report_conditions
-from ballast.jobs.power.view import TickContext, TickReport
+from ballast.jobs.power.report import Inputs, TickContext, TickReport
 from ballast.telemetry.feeds.budget_feed import Watts
 from ballast_lab.simulator.kube.kinds import BY_NAME
 from tests.unit.daemon.rig import NODE, WINDOW, Rig, condition, rig, until
@@ -79,7 +79,7 @@ def test_a_budget_that_can_never_be_met_is_said(calm: Rig) -> None:
 def test_a_consumption_that_cannot_be_read_is_said(consumed: Fraction | None, said: str) -> None:
     metered = policy(independents=[{"ref": "ns/a", "max": 4, "wattsPerReplica": 10}], consumption={"query": "w"})
     conditions = Conditions(SystemClock(), Metrics())
-    view = TickReport(metered, TickContext(Fraction(0), 0.0), Watts(Fraction(100), 0.0, consumed=consumed))
+    view = TickReport(Inputs(metered, TickContext(Fraction(0), 0.0), Watts(Fraction(100), 0.0, consumed=consumed)))
     report_conditions(conditions, [view], None, {})
     assert {each.type: each.status for each in conditions.list()}["ConsumptionUnknown"] == said
 

@@ -19,7 +19,7 @@ from ballast.eviction.plan import EvictionPlan, Move, Refusal
 from ballast.jobs.eviction.executor import plan_document
 from ballast.jobs.power.document import TargetRows, policy_document
 from ballast.jobs.power.history import PolicyHistory
-from ballast.jobs.power.view import Action, TickContext, TickReport
+from ballast.jobs.power.report import Action, Decision, Inputs, Outcome, TickContext, TickReport
 from ballast.model.shape import Shape
 from ballast.placement.reservations import Purpose, Reservation
 from ballast.power.controller_state import ChangeWindow, ControllerMode, ControllerState
@@ -47,20 +47,23 @@ def power_answer() -> bytes:
         window=ChangeWindow(Fraction(40), Fraction(500), Fraction(490), Fraction(510)),
     )
     views = [
-        TickReport(one, TickContext(Fraction(60), TIME), Watts(None, None, "silent", "silent")),
+        TickReport(Inputs(one, TickContext(Fraction(60), TIME), Watts(None, None, "silent", "silent"))),
         TickReport(
-            one,
-            TickContext(Fraction(90), TIME + 30),
-            Watts(Fraction(500), TIME + 29, bound=Fraction(600), ahead=((Fraction(TIME + 60), Fraction(450)),)),
-            statuses=statuses,
-            counts={"ns/a": 5},
-            state=state,
-            needs={"ns/a": Need(2, None)},
-            reason="ScaledUp",
-            unmet=-2,
-            load=Fraction(520),
-            learned=Learned({"ns/a": (99.5, 1.25), "ns/b": (50.0, 0.5)}, (10.0, 1.0)),
-            action=Action(TIME + 30, "ScaledUp", {"ns/a": 4}, {"ns/a": 5}, "done"),
+            Inputs(
+                one,
+                TickContext(Fraction(90), TIME + 30),
+                Watts(Fraction(500), TIME + 29, bound=Fraction(600), ahead=((Fraction(TIME + 60), Fraction(450)),)),
+                statuses=statuses,
+                needs={"ns/a": Need(2, None)},
+                learned=Learned({"ns/a": (99.5, 1.25), "ns/b": (50.0, 0.5)}, (10.0, 1.0)),
+            ),
+            Decision("ScaledUp", unmet=-2),
+            Outcome(
+                state,
+                {"ns/a": 5},
+                Action(TIME + 30, "ScaledUp", {"ns/a": 4}, {"ns/a": 5}, "done"),
+                load=Fraction(520),
+            ),
         ),
     ]
     documents = []

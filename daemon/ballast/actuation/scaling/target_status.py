@@ -119,6 +119,12 @@ class TargetStatus:
         return TargetObstacle(ObstacleKind.OBSERVED, "it is only observed") if observed else None
 
     @property
+    def running(self) -> int | None:
+        """Its pods, as the workload's controller counts them; of kinds that do not tell, the replicas asked for."""
+        workload = self.workload
+        return self.replicas if workload is None or workload.replicas is None else workload.present
+
+    @property
     def usable(self) -> bool:
         """Whether it takes part in a budget now."""
         return self.hold is None

@@ -17,11 +17,26 @@ from ballast.base.errors import ClusterError, Superseded
 from ballast.cluster.write import Result
 from ballast.cluster.write import WriteOutcome as Written
 from ballast.jobs.power.metering import Metering
-from ballast.jobs.power.open_plan import ROUND, is_emergency, leaving, outdated, set_by_ballast, urgent, without_moved
-from ballast.jobs.power.saved_state import SavedState
-from ballast.jobs.power.seen_targets import SeenTargets, autoscaled, drawn, gated, seen, surging
-from ballast.jobs.power.store import PowerStore, Record
-from ballast.jobs.power.view import Action, IdleReason, TickContext, TickReport
+from ballast.jobs.power.open_plan import (
+    ROUND,
+    is_emergency,
+    leave_plan,
+    moved_targets,
+    open_plan,
+    outdated,
+    set_by_ballast,
+    urgent,
+)
+from ballast.jobs.power.participants import (
+    Participants,
+    autoscaled_targets,
+    bounds_with_needs,
+    find_participants,
+    surge_watts,
+    watts_drawn,
+)
+from ballast.jobs.power.report import Action, Decision, IdleReason, Inputs, Outcome, TickContext, TickReport
+from ballast.jobs.power.store import PowerStore, Record, SavedState
 from ballast.power.autoscaled import unmet_demand
 from ballast.power.controller import abandon, commit, observe, resumed
 from ballast.power.controller_result import ControllerResult, Reason, Sample
@@ -91,7 +106,7 @@ class PolicyController:
         self._last_valid: Fraction | None = None
         self._limit: str | None = None
         self._stuck: dict[str, Fraction] = {}
-        self._seen_last: tuple[object, Sequence[TargetStatus], SeenTargets] | None = None
+        self._last_participants: tuple[object, Sequence[TargetStatus], Participants] | None = None
         self._bounds: Mapping[str, tuple[int, int]] = {}
         self._bounded = policy
 
@@ -112,188 +127,219 @@ class PolicyController:
         self._tried.clear()
 
     def cycle(self, now: TickContext, watts: Watts) -> TickReport:
-        """One tick. Answers of the cluster end up in the report, none is raised."""
+        """One tick. Errors of the cluster end up in the report, none is raised."""
+        inputs = self._read(now, watts)
+        if (report := self._rest(inputs)) is not None:
+            return report
+        report = self._decide(inputs)
+        self._metering.record(report)
+        return report
+
+    def _read(self, now: TickContext, watts: Watts) -> Inputs:
+        """What this tick decides from, as far as the cluster answers. A replica on hold does not read the state."""
         if watts.watts is not None or self._last_valid is None:
             self._last_valid = now.at
-        view = TickReport(self.policy, now, watts, silent_for=float(now.at - self._last_valid), limit=self._limit)
+        inputs = Inputs(self.policy, now, watts, float(now.at - self._last_valid))
         try:
             statuses = self._targets.read(self.policy)
         except ClusterError as error:
-            return _failed(self._resting(view), f"the targets cannot be seen: {error}", str(error))
-        view = replace(view, statuses=statuses)
-        view = self._metering.saw(replace(view, counts=self._seen(view).counts))
+            return replace(inputs, unread=(f"the targets cannot be seen: {error}", str(error)))
+        participants = self._participants(statuses, now.at, emergency=False)
+        learned, missed = self._metering.measure(now, watts.consumed, statuses, participants.counts)
+        inputs = replace(inputs, statuses=statuses, participants=participants, learned=learned, missed=missed)
         if now.hold is not None:
-            return self._weighed(replace(self._resting(view), words=now.hold))
+            return inputs
         try:
-            record = self._record = self._record or self._saved.read()
+            self._record = self._record or self._saved.read()
         except ClusterError as error:
-            return _failed(self._resting(view), f"the state cannot be read: {error}", str(error))
-        record = self._saved.valid(record, now)
-        view = replace(view, state=record.state)
-        targets = self._seen(view)
-        view = replace(view, counts=_shadowed(record, targets.counts) if self._shadow else targets.counts)
-        needs = {} if record.state.plan is not None else self._needs(view.counts)
-        view = replace(view, needs=needs)
-        view = replace(view, policy=self._inside(gated(view, targets)))
-        if self.policy.absolute and (extra := surging(view)):
-            view = replace(view, policy=view.policy.with_watts({}, view.policy.base_power + extra))
-        if self._metering.waits:
-            return replace(self._resting(view), words="waiting for the first measurement of watts per replica")
-        if not targets.changeable:
-            return self._weighed(
-                replace(self._resting(view), reason=IdleReason.NO_TARGETS, words="no target takes part")
-            )
-        if view.missed is not None and view.missed.stops:
-            words = f"nothing more is changed, an action had no effect: {view.missed.text}"
-            return self._weighed(replace(self._resting(view), reason=IdleReason.NO_EFFECT, words=words))
-        return self._weighed(self._metering.acted(self._decide(view, record, targets)))
+            return replace(inputs, unread=(f"the state cannot be read: {error}", str(error)))
+        return self._complete(inputs, self._saved.still_valid(self._record, now.confirmed))
 
-    def _seen(self, view: TickReport) -> SeenTargets:
-        stuck = [name for name, since in self._stuck.items() if view.now.at - since < STUCK]
-        emergency = not self.policy.absolute and is_emergency(self.policy, view)
-        statuses, asked = tuple(view.statuses.values()), (emergency, stuck)
-        last = self._seen_last
-        if last is None or last[0] != asked or len(last[1]) != len(statuses) or not all(map(is_, last[1], statuses)):
-            found = seen(self.policy, view.statuses, emergency=emergency, stuck=stuck)
-            last = self._seen_last = asked, statuses, found
+    def _complete(self, inputs: Inputs, record: Record) -> Inputs:
+        """The inputs with the saved state, and what follows from it: counts, needs and the policy in force."""
+        statuses = inputs.statuses
+        emergency = not self.policy.absolute and is_emergency(self.policy, record.state, inputs.watts.watts)
+        participants = self._participants(statuses, inputs.now.at, emergency=emergency)
+        counts = _shadow_counts(record, participants.counts) if self._shadow else participants.counts
+        # An open plan is finished whatever its targets need now; the next one decides about that.
+        needs = {} if record.state.plan is not None else self._needs(counts)
+        policy = self._inside(bounds_with_needs(self.policy, statuses, participants, counts, needs))
+        if self.policy.absolute and (extra := surge_watts(policy, statuses, counts)):
+            policy = policy.with_watts({}, policy.base_power + extra)
+        return replace(inputs, policy=policy, participants=participants, counts=counts, needs=needs, record=record)
+
+    def _participants(self, statuses: Mapping[str, TargetStatus], at: Fraction, *, emergency: bool) -> Participants:
+        """The targets that take part; those of the last call where nothing about them has changed."""
+        stuck = [name for name, since in self._stuck.items() if at - since < STUCK]
+        key, values, last = (emergency, stuck), tuple(statuses.values()), self._last_participants
+        if last is None or last[0] != key or len(last[1]) != len(values) or not all(map(is_, last[1], values)):
+            participants = find_participants(self.policy, statuses, emergency=emergency, stuck=stuck)
+            last = self._last_participants = key, values, participants
         return last[2]
 
-    def _weighed(self, view: TickReport) -> TickReport:
+    def _rest(self, inputs: Inputs) -> TickReport | None:
+        """The report of a tick that decides nothing, or None. An open window starts again afterwards."""
+        decision = self._idle(inputs)
+        if decision is None:
+            return None
+        outcome = Outcome(counts=inputs.participants.counts)
+        if inputs.unread is not None:
+            outcome = replace(outcome, words=inputs.unread[0], problem=inputs.unread[1])
+        if self._record is not None:
+            self._record = replace(self._record, state=resumed(self._record.state))
+            outcome = replace(outcome, state=self._record.state)
+            if self._shadow:
+                outcome = replace(outcome, counts=_shadow_counts(self._record, outcome.counts))
+        return self._report(inputs, decision, outcome)
+
+    def _idle(self, inputs: Inputs) -> Decision | None:
+        """Why nothing is decided now, or None."""
+        limit, missed = self._limit, inputs.missed
+        if inputs.unread is not None:
+            return Decision(limit=limit)
+        if inputs.now.hold is not None:
+            return Decision(words=inputs.now.hold, limit=limit)
+        if self._metering.waits:
+            return Decision(words="waiting for the first measurement of watts per replica", limit=limit)
+        if not inputs.participants.changeable:
+            return Decision(IdleReason.NO_TARGETS, "no target takes part", limit=limit)
+        if missed is not None and missed.stops:
+            words = f"nothing more is changed, an action had no effect: {missed.text}"
+            return Decision(IdleReason.NO_EFFECT, words, limit=limit)
+        return None
+
+    def _report(self, inputs: Inputs, decision: Decision, outcome: Outcome) -> TickReport:
         """The report with the watts of what runs, where they are known."""
-        if not self.policy.absolute or not view.counts:
-            return view
-        scaled = autoscaled(view.policy, view.statuses, view.counts)
-        load = drawn(view.policy, view.statuses, view.counts)
-        return replace(view, load=load, unmet_demand=unmet_demand(scaled.values()))
+        policy, statuses, counts = inputs.policy, inputs.statuses, outcome.counts
+        if policy.absolute and counts and inputs.unread is None and not self._metering.waits:
+            demand = unmet_demand(autoscaled_targets(policy, statuses, counts).values())
+            outcome = replace(outcome, load=watts_drawn(policy, statuses, counts), unmet_demand=demand)
+        return TickReport(inputs, decision, outcome)
 
-    def _decide(self, view: TickReport, record: Record, targets: SeenTargets) -> TickReport:
-        now, policy, counts = view.now, view.policy, view.counts
+    def _decide(self, inputs: Inputs) -> TickReport:
+        """Finishes the open plan, if there is one that still holds; else decides about this sample."""
+        record, dropped = inputs.record, None
         if record.state.plan is not None:
-            dropped = outdated(policy, record, view, self._attempts)
-            if dropped is None and (moved := without_moved(policy, record.state, counts)):
-                record = replace(record, state=leaving(policy, record.state, counts, moved))
-                words = f"someone else changed {moved[0]} meanwhile; it leaves the open plan"
-                view = replace(view, problem=words, foreign=len(moved))
+            dropped = outdated(inputs, self._attempts)
             if dropped is None:
-                return self._apply(view, record, IdleReason.RESUMED, targets.changeable)
-            own = set_by_ballast(record.state, counts)
-            record = replace(record, state=abandon(policy, record.state, own), planned=None)
-            view = replace(view, problem=dropped)
+                return self._resume(inputs)
+            own = set_by_ballast(record.state, inputs.counts)
+            record = replace(record, state=abandon(inputs.policy, record.state, own), planned=None)
             self._attempts = 0
-        begun = record.state.reference if policy.paper or policy.absolute else record.state.anchor
-        if begun is None and (waiting := self._saved.waiting(view, record)) is not None:
-            view = replace(view, state=record.state, reason=IdleReason.BASELINE, words=waiting, rebaselining=waiting)
-            return self._remember(view, replace(record, lost=record.lost or now.wall))
-        before = record.state
-        if view.watts.watts is None and before.seen is None:
-            before = replace(before, seen=self._last_valid)
-        if self._shadow:
-            record = replace(record, found=targets.counts)
-        time = view.watts.time if view.watts.newest is None else view.watts.newest
-        sample = Sample(now.at, view.watts.watts, None if time is None else exact(time), view.watts.bound)
-        scaled = autoscaled(policy, view.statuses, counts)
-        needed = {name: need.least for name, need in view.needs.items()}
-        outcome = observe(policy, before, sample, counts, needed, scaled)
-        state = outcome.state
-        if begun is None and state.reference is not None:
-            based = max(now.wall, now.confirmed or 0.0)
-            record = replace(record, based=based, lost=None)
-        foreign = sum(counts.get(name, count) != count for name, count in before.last.items() if begun is not None)
-        self._limit = _limit(outcome, self._limit)
-        view = replace(
-            view,
-            state=state,
-            reason=outcome.reason,
-            limit=self._limit,
-            unmet=outcome.unmet,
-            cancelled=outcome.cancelled,
-            foreign=foreign,
-        )
-        record = self._saved.marked(replace(record, state=state))
-        if state.plan is None:
-            return self._remember(view, record)
-        return self._carry_out(view, replace(record, planned=now.wall), before, targets.changeable)
+        if not _begun(inputs.policy, record.state) and (waiting := self._awaits(inputs, record)) is not None:
+            decision = Decision(IdleReason.BASELINE, waiting, dropped, self._limit, rebaselining=waiting)
+            return self._remember(inputs, decision, replace(record, lost=record.lost or inputs.now.wall))
+        return self._observe(inputs, record, dropped)
 
-    def _carry_out(
-        self, view: TickReport, record: Record, before: ControllerState, changeable: frozenset[str]
-    ) -> TickReport:
-        """Saves the plan, applies it and commits it."""
-        plan = record.state.plan
-        assert plan is not None
+    def _resume(self, inputs: Inputs) -> TickReport:
+        """Applies the open plan of an earlier tick; targets that someone else changed meanwhile leave it."""
+        record, decision = inputs.record, Decision(IdleReason.RESUMED, limit=self._limit)
+        if moved := moved_targets(record.state, inputs.counts):
+            record = replace(record, state=leave_plan(inputs.policy, record.state, inputs.counts, moved))
+            words = f"someone else changed {moved[0]} meanwhile; it leaves the open plan"
+            decision = replace(decision, problem=words, foreign=len(moved))
+        return self._apply(inputs, decision, record)
+
+    def _observe(self, inputs: Inputs, record: Record, dropped: str | None) -> TickReport:
+        """Decides about this sample, and carries the plan out if that makes one."""
+        now, watts, policy, counts, before = inputs.now, inputs.watts, inputs.policy, inputs.counts, record.state
+        begun = _begun(policy, before)
+        if watts.watts is None and before.seen is None:
+            before = replace(before, seen=self._last_valid)
+        time = watts.time if watts.newest is None else watts.newest
+        sample = Sample(now.at, watts.watts, None if time is None else exact(time), watts.bound)
+        needed = {name: need.least for name, need in inputs.needs.items()}
+        result = observe(policy, before, sample, counts, needed, autoscaled_targets(policy, inputs.statuses, counts))
+        self._limit = _limit(result, self._limit)
+        foreign = sum(counts.get(name, count) != count for name, count in before.last.items()) if begun else 0
+        decision = Decision(
+            result.reason, "", dropped, self._limit, result.unmet, cancelled=result.cancelled, foreign=foreign
+        )
+        if self._shadow:
+            record = replace(record, real=inputs.participants.counts)
+        if not begun and result.state.reference is not None:
+            record = replace(record, based=max(now.wall, now.confirmed or 0.0), lost=None)
+        record = self._saved.sign(replace(record, state=result.state))
+        if result.state.plan is None:
+            return self._remember(inputs, decision, record)
+        return self._carry_out(inputs, decision, replace(record, planned=now.wall), before)
+
+    def _awaits(self, inputs: Inputs, record: Record) -> str | None:
+        now = inputs.now
+        return self._saved.awaits(record, inputs.statuses, inputs.counts, now.wall, now.confirmed)
+
+    def _carry_out(self, inputs: Inputs, decision: Decision, record: Record, before: ControllerState) -> TickReport:
+        """Saves the new plan, applies it and commits it. Where it cannot be saved, nothing is changed."""
+        plan = open_plan(record.state)
         if not self._shadow:
             kept = replace(before, seen=record.state.seen, alarm=record.state.alarm, measured=record.state.measured)
             self._record = replace(record, state=kept, planned=None)
             problem = self._save(record, f"plan {plan.id}: {plan.reason}")
             if problem is not None:
                 words = f"nothing was changed, the plan cannot be saved: {problem}"
-                return _failed(replace(view, state=kept, reason=IdleReason.NOT_STORED), words, problem)
+                outcome = Outcome(kept, inputs.counts, None, IdleReason.NOT_STORED, words, problem)
+                return self._report(inputs, decision, outcome)
         self._record = record
         self._attempts = 0
         self._tried.clear()
-        return self._apply(view, record, plan.reason, changeable)
+        return self._apply(inputs, decision, record)
 
-    def _apply(self, view: TickReport, record: Record, reason: str, changeable: frozenset[str]) -> TickReport:
-        state, counts = record.state, view.counts
-        plan = state.plan
-        assert plan is not None
-        wanted = {
+    def _apply(self, inputs: Inputs, decision: Decision, record: Record) -> TickReport:
+        """Writes the counts of the open plan, ROUND in a tick unless it is urgent, and commits it after the last."""
+        counts, plan = inputs.counts, open_plan(record.state)
+        due = {
             name: count
             for name, count in plan.replicas.items()
-            if name in changeable and name in counts and not (self._shadow and count == counts[name])
+            if name in inputs.participants.changeable
+            and name in counts
+            and not (self._shadow and count == counts[name])
         }
         at_once = urgent(self.policy, plan)
-        later = frozenset() if at_once or self._shadow else self._later(wanted, counts)
-        wanted = {name: count for name, count in wanted.items() if name not in later}
-        statuses = {name: view.statuses[name] for name in wanted}
-        outcomes = self._targets.apply(
-            statuses,
-            wanted,
+        later = frozenset() if at_once or self._shadow else self._later(due, counts)
+        due = {name: count for name, count in due.items() if name not in later}
+        writes = self._targets.apply(
+            {name: inputs.statuses[name] for name in due},
+            due,
             reason=f"power policy {self.policy.name}, plan {plan.id}: {plan.reason}",
             emergency=at_once,
             loads=self._loads() if self.policy.hot_pods_first else None,
         )
-        failed = [each for each in outcomes if each.result not in (Result.DONE, Result.DRY_RUN)]
-        self._stuck.update(dict.fromkeys(_unwritable(failed), view.now.at))
+        failed = [write for write in writes if write.result not in (Result.DONE, Result.DRY_RUN)]
+        self._stuck.update(dict.fromkeys(_unwritable(failed), inputs.now.at))
         done = "dry-run" if self._shadow else "done"
-        result = f"{len(failed)} of {len(outcomes)} writes failed: {failed[0].reason}" if failed else done
-        action = Action(
-            view.now.wall, plan.reason, counts, {**counts, **wanted}, result, tuple(each.status for each in failed)
-        )
-        view = replace(view, action=action, reason=reason)
+        result = f"{len(failed)} of {len(writes)} writes failed: {failed[0].reason}" if failed else done
+        after = {**counts, **due}
+        codes = tuple(write.status for write in failed)
+        outcome = Outcome(record.state, after, Action(inputs.now.wall, plan.reason, counts, after, result, codes))
+        self._record = record
         if failed:
             self._attempts += not later - self._tried
-            self._record = record
-            return _failed(replace(view, state=state, reason=IdleReason.PLAN_FAILED), f"{result}; tried again", result)
+            words = f"{result}; tried again"
+            # The report shows the counts from before: which writes came through is seen in the next tick.
+            failure = replace(outcome, counts=counts, reason=IdleReason.PLAN_FAILED, words=words, problem=result)
+            return self._report(inputs, decision, failure)
         if later:
-            self._record = record
             words = f"{len(later)} more targets follow in the next ticks"
-            return replace(view, state=state, counts={**counts, **wanted}, words=words)
-        committed = commit(state)
-        record = replace(record, state=committed, planned=None)
-        return self._remember(replace(view, state=committed, counts={**counts, **wanted}), record)
+            return self._report(inputs, decision, replace(outcome, words=words))
+        return self._remember(inputs, decision, replace(record, state=commit(record.state), planned=None), outcome)
 
-    def _later(self, wanted: Mapping[str, int], counts: Mapping[str, int]) -> frozenset[str]:
+    def _later(self, due: Mapping[str, int], counts: Mapping[str, int]) -> frozenset[str]:
         """Targets that are changed in later ticks. Order: not tried before first, then reductions, then by name."""
-        due = [(name in self._tried, count > counts[name], name) for name, count in wanted.items()]
-        changed = [name for _, _, name in sorted(due) if wanted[name] != counts[name]]
+        order = sorted((name in self._tried, count > counts[name], name) for name, count in due.items())
+        changed = [name for _, _, name in order if due[name] != counts[name]]
         self._tried.update(changed[:ROUND])
         return frozenset(changed[ROUND:])
 
-    def _remember(self, view: TickReport, record: Record) -> TickReport:
+    def _remember(
+        self, inputs: Inputs, decision: Decision, record: Record, outcome: Outcome | None = None
+    ) -> TickReport:
+        """Saves the record at the end of a tick; without an `outcome` nothing was changed."""
         self._record = record
-        problem = self._save(record, f"power policy {self.policy.name}: {view.reason}")
-        if problem is None:
-            return view
-        return replace(view, problem=f"the state is not saved: {problem}", problem_in_words=False)
-
-    def _resting(self, view: TickReport) -> TickReport:
-        """The report of a tick without a decision; an open window starts again afterwards."""
-        if self._record is None:
-            return view
-        self._record = replace(self._record, state=resumed(self._record.state))
-        return replace(
-            view, state=self._record.state, counts=_shadowed(self._record, view.counts) if self._shadow else view.counts
-        )
+        outcome = replace(outcome or Outcome(counts=inputs.counts), state=record.state)
+        problem = self._save(record, f"power policy {self.policy.name}: {outcome.reason or decision.reason}")
+        if problem is not None:
+            outcome = replace(outcome, problem=f"the state is not saved: {problem}")
+        return self._report(inputs, decision, outcome)
 
     def _inside(self, bounds: Mapping[str, tuple[int, int]]) -> PowerPolicy:
         """The policy within the bounds of the objects."""
@@ -311,37 +357,37 @@ class PolicyController:
 
 def _unwritable(failed: Iterable[Written]) -> Iterable[str]:
     """Namespace/name of targets that cannot be written; a conflict only asks for a new decision."""
-    for each in failed:
-        if each.result is not Result.CONFLICT:
-            yield f"{each.write.target.namespace}/{each.write.target.name}"
+    for outcome in failed:
+        if outcome.result is not Result.CONFLICT:
+            yield f"{outcome.write.target.namespace}/{outcome.write.target.name}"
 
 
-def _shadowed(record: Record, found: Mapping[str, int]) -> Mapping[str, int]:
-    """The counts of a dry run: last + found - base, the decided counts plus what others changed since."""
-    if record.found is None:
-        return found
-    last, base = record.state.last, record.found
-    return {name: max(0, last.get(name, n) + n - base.get(name, n)) for name, n in found.items()}
+def _shadow_counts(record: Record, counts: Mapping[str, int]) -> Mapping[str, int]:
+    """The counts of a dry run: the decided ones plus what others changed since, last + count - real."""
+    if record.real is None:
+        return counts
+    last, real = record.state.last, record.real
+    return {name: max(0, last.get(name, n) + n - real.get(name, n)) for name, n in counts.items()}
+
+
+def _begun(policy: PowerPolicy, state: ControllerState) -> bool:
+    """Whether the policy has a baseline."""
+    return (state.reference if policy.paper or policy.absolute else state.anchor) is not None
 
 
 _DECIDED = (Reason.SCALED_UP, Reason.SCALED_DOWN, Reason.EMERGENCY, Reason.AT_LIMIT, Reason.ROUNDS_TO_ZERO)
 
 
-def _limit(outcome: ControllerResult, before: str | None) -> str | None:
+def _limit(result: ControllerResult, before: str | None) -> str | None:
     """What limits the policy after a tick; the same as `before` where the tick decided nothing."""
-    if outcome.reason in _DECIDED:
-        if outcome.unmet:
-            return "AtMax" if outcome.unmet > 0 else "AtMin"
-        if outcome.state.plan is not None and outcome.state.plan.ramp is not None:
+    if result.reason in _DECIDED:
+        if result.unmet:
+            return "AtMax" if result.unmet > 0 else "AtMin"
+        if result.state.plan is not None and result.state.plan.ramp is not None:
             return "RateLimited"
-        return "RoundsToZero" if outcome.reason == Reason.ROUNDS_TO_ZERO else None
-    if outcome.reason in (Reason.BOOTSTRAPPED, Reason.FALLBACK):
+        return "RoundsToZero" if result.reason == Reason.ROUNDS_TO_ZERO else None
+    if result.reason in (Reason.BOOTSTRAPPED, Reason.FALLBACK):
         return None
-    if outcome.reason in (Reason.INSIDE, Reason.CANCELLED) and before in ("RateLimited", "RoundsToZero"):
+    if result.reason in (Reason.INSIDE, Reason.CANCELLED) and before in ("RateLimited", "RoundsToZero"):
         return None
     return before
-
-
-def _failed(view: TickReport, words: str, problem: str) -> TickReport:
-    """The report with `words` that contain the problem."""
-    return replace(view, words=words, problem=problem, problem_in_words=True)

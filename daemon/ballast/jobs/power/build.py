@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
@@ -150,18 +150,15 @@ def _run(
 ) -> PolicyRun:
     settings, clock, metrics = context.settings, context.clock, context.metrics
     shadow = settings.power.mode is not Mode.ON
-    needs: Callable[[Mapping[str, int]], Mapping[str, Need]] = lambda counts: {}  # noqa: E731
-    if client is not None and _needs(policy):
-        asked = NeedsReader(policy, client, metrics)
-        needs = lambda counts: asked.read(_slot(clock, settings), counts)  # noqa: E731
+    needs_reader = NeedsReader(policy, client, metrics) if client is not None and _has_needs(policy) else None
     feed = BudgetFeed(policy, client, clock, metrics)
     budget = PolicyController(
         policy,
         actuators,
         PowerStore(context.state, policy.name, shadow=shadow),
         shadow=shadow,
-        needs=needs,
-        loads=lambda: _loads(board.snapshot),
+        needs=partial(_read_needs, needs_reader, clock, settings),
+        loads=lambda: _node_loads(board.snapshot),
         traces=partial(_traces, context.api, f"{settings.publishing.prefix}/{ORIGINAL}"),
         meter=None if policy.consumption is None else Meter(policy),
     )
@@ -185,16 +182,21 @@ def _without_prometheus(policy: PowerPolicy, settings: Settings) -> Iterator[str
 def _asks(policy: PowerPolicy) -> bool:
     scheduled = policy.schedule is not None and policy.schedule.query is not None
     metered = policy.consumption is not None and policy.consumption.query is not None
-    return budget_feed.asks_prometheus(policy) or _needs(policy) or scheduled or metered
+    return budget_feed.asks_prometheus(policy) or _has_needs(policy) or scheduled or metered
 
 
-def _needs(policy: PowerPolicy) -> bool:
+def _has_needs(policy: PowerPolicy) -> bool:
     return any(place.member.needs for place in policy.places.values())
 
 
-def _slot(clock: Clock, settings: Settings) -> float:
+def _read_needs(
+    reader: NeedsReader | None, clock: Clock, settings: Settings, counts: Mapping[str, int]
+) -> Mapping[str, Need]:
+    """What targets with these counts need at the newest moment that is read; nothing where no member has `needs`."""
+    if reader is None:
+        return {}
     interval = float(settings.telemetry.interval)
-    return clock.wall() // interval * interval - settings.telemetry.offset
+    return reader.read(clock.wall() // interval * interval - settings.telemetry.offset, counts)
 
 
 def _consumption_range(policy: PowerPolicy) -> Fraction:
@@ -213,20 +215,14 @@ def _own(policy: PowerPolicy, actuators: Actuators) -> Fraction | None:
     total = Fraction(0)
     statuses = actuators.read(policy)
     for name, place in policy.places.items():
-        running = _running(statuses[name])
+        running = statuses[name].running
         if running is None or place.member.watts_per_replica is None:
             return None
         total += running * place.member.watts
     return total
 
 
-def _running(status: TargetStatus) -> int | None:
-    """As its controller counts them; of kinds that do not tell, those that are asked for."""
-    workload = status.workload
-    return status.replicas if workload is None or workload.replicas is None else workload.present
-
-
-def _loads(snapshot: Snapshot | None) -> Mapping[str, float] | None:
+def _node_loads(snapshot: Snapshot | None) -> Mapping[str, float] | None:
     """The larger of cpu's and memory's mean by node, where one of them is known."""
     if snapshot is None:
         return None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
 from ballast.actuation.scaling.target_status import ObstacleKind
 from ballast.cluster.conditions import Conditions
@@ -10,7 +11,7 @@ from ballast.cluster.events import Events
 from ballast.cluster.state import NAME
 from ballast.cluster.write import WriteTarget
 from ballast.jobs.power import sentences
-from ballast.jobs.power.view import IdleReason, TickReport
+from ballast.jobs.power.report import IdleReason, TickReport
 from ballast.power.controller_result import Reason
 
 _LIMITS = {
@@ -24,63 +25,119 @@ _SPENT = "the energy of this period is used up; targets are at their minimum unt
 _BROKEN = (IdleReason.NOT_STORED, IdleReason.PLAN_FAILED)
 
 
+@dataclass(frozen=True)
+class PolicyCondition:
+    """A condition of power policies: a row of `CONDITIONS`."""
+
+    type: str
+    text: Callable[[TickReport], str | None]
+    """What there is to say about one policy, or None. It is saved when it changes, so it has no ages."""
+    reason: str | Callable[[Sequence[TickReport]], str]
+    """The reason while there is something to say, or how it follows from the policies about which there is."""
+    otherwise: str = "Resolved"
+    """The reason while there is nothing to say."""
+    good: bool = False
+    """Whether the condition is True while there is nothing to say, instead of False."""
+
+
+def _feed_text(report: TickReport) -> str | None:
+    watts = report.inputs.watts
+    return None if watts.watts is not None else _AGES.get(watts.reason, watts.problem or "no value")
+
+
+def _feed_reason(reports: Sequence[TickReport]) -> str:
+    first = min(report.inputs.watts.reason or "unreadable" for report in reports)
+    return "".join(word.capitalize() for word in first.split("_"))
+
+
+def _is_fallen_back(report: TickReport) -> bool:
+    inputs = report.inputs
+    return inputs.watts.watts is None and inputs.silent_for >= float(report.policy.fallback.after)
+
+
+def _fallback_text(report: TickReport) -> str | None:
+    return f"the feed is silent: {report.policy.fallback.policy.value}" if _is_fallen_back(report) else None
+
+
+def _consumption_text(report: TickReport) -> str | None:
+    unread = report.policy.consumption is not None and report.inputs.watts.consumed is None
+    return "its consumption gives no usable sample" if unread else None
+
+
+def _effect_text(report: TickReport) -> str | None:
+    return None if report.inputs.missed is None else report.inputs.missed.text
+
+
+def _effect_reason(reports: Sequence[TickReport]) -> str:
+    stops = any(report.inputs.missed is not None and report.inputs.missed.stops for report in reports)
+    return "Stopped" if stops else "NotMeasured"
+
+
+def _contended_text(report: TickReport) -> str | None:
+    return "; ".join(_obstacles(report, ObstacleKind.CONTENDED)) or None
+
+
+def _broken_text(report: TickReport) -> str | None:
+    problems = [report.problem] if report.problem else []
+    problems += _obstacles(report, ObstacleKind.PROBLEM)
+    if report.reason in _BROKEN and report.words not in problems:
+        problems.append(report.words)
+    return "; ".join(problems) or None
+
+
+def _obstacles(report: TickReport, kind: ObstacleKind) -> list[str]:
+    obstacles = [(name, status.obstacle) for name, status in report.left_out]
+    return [f"{name}: {obstacle.lasting}" for name, obstacle in obstacles if obstacle and obstacle.kind is kind]
+
+
+CONDITIONS = (
+    PolicyCondition("FeedAvailable", _feed_text, _feed_reason, "Fresh", good=True),
+    PolicyCondition(
+        "Limited",
+        lambda report: _LIMITS.get(report.decision.limit or ""),
+        lambda reports: reports[0].decision.limit or "",
+    ),
+    PolicyCondition("Fallback", _fallback_text, "FeedSilent"),
+    PolicyCondition("Contended", _contended_text, "WrittenBack"),
+    PolicyCondition(
+        "OverBudget",
+        lambda report: None if report.over is None else f"{sentences.roughly(report.over)} above the feed",
+        "AboveFeed",
+    ),
+    PolicyCondition(
+        "ScheduleAvailable", lambda report: report.inputs.watts.schedule_problem, "Unreadable", "Read", good=True
+    ),
+    PolicyCondition("ConsumptionUnknown", _consumption_text, "Unreadable"),
+    PolicyCondition("EnergySpent", lambda report: _SPENT if report.energy_left == 0 else None, "NothingLeft"),
+    PolicyCondition("EffectMissing", _effect_text, _effect_reason),
+    PolicyCondition("Rebaselined", lambda report: report.decision.rebaselining, "WaitingForBaseline"),
+)
+"""The conditions that each policy has a part in; `report_conditions` adds Active, Paused and Degraded."""
+
+
 def report_conditions(
-    conditions: Conditions, views: Sequence[TickReport], paused: str | None, troubles: Mapping[str, str]
+    conditions: Conditions, reports: Sequence[TickReport], paused: str | None, troubles: Mapping[str, str]
 ) -> None:
-    """Sets FeedAvailable, Active, Limited, OverBudget, Fallback, Paused, Contended, Degraded, EffectMissing,
-    ScheduleAvailable, ConsumptionUnknown, EnergySpent, Rebaselined.
+    """Sets all conditions of power. `troubles` are the problems outside any policy, by the reason for Degraded."""
 
-    `troubles` are the problems outside any policy, by the reason that condition Degraded gets.
+    def by_policy(text: Callable[[TickReport], str | None]) -> tuple[list[TickReport], list[str]]:
+        pairs = [(report, words) for report in reports if (words := text(report))]
+        named = [f"{report.policy.name}: {words}" if len(reports) > 1 else words for report, words in pairs]
+        return [report for report, _ in pairs], named
 
-    A changed message is saved, so messages are built without ages and remaining times.
-    """
-
-    def joined(found: Mapping[str, str]) -> str:
-        texts = (f"{name}: {words}" if len(views) > 1 and name else words for name, words in found.items())
-        return "; ".join(texts)
-
-    def set_status(kind: str, found: Mapping[str, str], reason: str) -> None:
-        conditions.set_status(kind, bool(found), reason if found else "Resolved", joined(found))
-
-    silent = [view for view in views if view.watts.watts is None]
-    dead = {view.policy.name: _AGES.get(view.watts.reason, view.watts.problem or "no value") for view in silent}
-    reasons = sorted(view.watts.reason or "unreadable" for view in silent)
-    conditions.set_status("FeedAvailable", not dead, _camel(reasons[0]) if dead else "Fresh", joined(dead))
-    held = dict.fromkeys(view.words for view in views if view.reason == IdleReason.HELD and view.words)
-    conditions.set_status(
-        "Active", not held, "Held" if held else "Following", joined({"": "; ".join(held)}) if held else ""
-    )
-    limits = {view.policy.name: view.limit for view in views if view.limit}
-    set_status("Limited", {name: _LIMITS[limit] for name, limit in limits.items()}, next(iter(limits.values()), ""))
-    fallen = [view for view in silent if view.silent_for >= float(view.policy.fallback.after)]
-    set_status(
-        "Fallback",
-        {v.policy.name: f"the feed is silent: {v.policy.fallback.policy.value}" for v in fallen},
-        "FeedSilent",
-    )
-    conditions.set_status("Paused", paused is not None, "Switched" if paused else "Resumed", joined({"": paused or ""}))
-    set_status("Contended", {view.policy.name: words for view in views if (words := _contended(view))}, "WrittenBack")
-    broken = {view.policy.name: words for view in views if (words := _broken(view))}
-    found = broken | ({"": "; ".join(troubles.values())} if troubles else {})
-    set_status("Degraded", found, "CannotAct" if broken else next(iter(troubles), ""))
-    over = {v.policy.name: f"{sentences.roughly(v.over)} above the feed" for v in views if v.over is not None}
-    conditions.set_status("OverBudget", bool(over), "AboveFeed" if over else "Resolved", joined(over))
-    unread = {view.policy.name: view.watts.schedule_problem for view in views if view.watts.schedule_problem}
-    conditions.set_status("ScheduleAvailable", not unread, "Unreadable" if unread else "Read", joined(unread))
-    unmetered = {
-        view.policy.name: "its consumption gives no usable sample"
-        for view in views
-        if view.policy.consumption is not None and view.watts.consumed is None
-    }
-    set_status("ConsumptionUnknown", unmetered, "Unreadable")
-    spent = {view.policy.name: _SPENT for view in views if view.energy_left == 0}
-    set_status("EnergySpent", spent, "NothingLeft")
-    missed = {view.policy.name: view.missed for view in views if view.missed is not None}
-    stops = any(each.stops for each in missed.values())
-    set_status(
-        "EffectMissing", {name: each.text for name, each in missed.items()}, "Stopped" if stops else "NotMeasured"
-    )
-    set_status("Rebaselined", {v.policy.name: v.rebaselining for v in views if v.rebaselining}, "WaitingForBaseline")
+    for row in CONDITIONS:
+        concerned, texts = by_policy(row.text)
+        reason = row.otherwise
+        if concerned:
+            reason = row.reason if isinstance(row.reason, str) else row.reason(concerned)
+        conditions.set_status(row.type, bool(concerned) is not row.good, reason, "; ".join(texts))
+    held = dict.fromkeys(report.words for report in reports if report.reason == IdleReason.HELD and report.words)
+    conditions.set_status("Active", not held, "Held" if held else "Following", "; ".join(held))
+    conditions.set_status("Paused", paused is not None, "Switched" if paused else "Resumed", paused or "")
+    broken, texts = by_policy(_broken_text)
+    texts += ["; ".join(troubles.values())] if troubles else []
+    reason = "CannotAct" if broken else next(iter(troubles), "Resolved")
+    conditions.set_status("Degraded", bool(texts), reason, "; ".join(texts))
 
 
 class PowerEvents:
@@ -93,39 +150,42 @@ class PowerEvents:
         self._detected: dict[str, str] = {}
         self._paused: str | None = None
 
-    def about(self, views: Sequence[TickReport], paused: str | None, *, quiet: bool) -> None:
+    def emit(self, reports: Sequence[TickReport], paused: str | None, *, quiet: bool) -> None:
         """Emits an Event for each change since the last call; with `quiet` the change is only remembered."""
         if bool(paused) != bool(self._paused):
-            self._emit(
-                quiet, "Paused" if paused else "Resumed", paused or "power changes are no longer paused", warning=False
-            )
+            text = paused or "power changes are no longer paused"
+            self._emit(quiet, "Paused" if paused else "Resumed", text)
         self._paused = paused
-        for view in views:
-            name = view.policy.name
-            before, now = self._last.get(name, frozenset()), _ongoing(view)
-            self._last[name] = now
-            for reason in sorted(now - before):
-                if reason in _BEGINS:
-                    self._emit(quiet, reason, view, warning=reason in _WARNINGS)
-            if "FeedInvalid" in before - now:
-                self._emit(quiet, "FeedRecovered", view, warning=False)
-            for reason in _moments(view):
-                if reason != self._detected.get(name):
-                    self._emit(quiet, reason, view, warning=False)
-                if reason in _DETECTED.values():
-                    self._detected[name] = reason
-            if view.action is not None or view.reason in (Reason.INSIDE, Reason.CANCELLED):
-                self._detected.pop(name, None)
+        for report in reports:
+            reasons = self._news_of(report)
+            text = f"power policy {report.policy.name}: {sentences.of_tick(report)}" if reasons and not quiet else ""
+            for reason in reasons:
+                self._emit(quiet, reason, text, warning=reason in _WARNINGS)
 
-    def _emit(self, quiet: bool, reason: str, about: TickReport | str, *, warning: bool) -> None:
-        if quiet:
-            return
-        if isinstance(about, TickReport):
-            about = f"power policy {about.policy.name}: {sentences.sentence([about]).removeprefix('power: ')}"
-        self._events.emit(self._target, reason, about, part="power", warning=warning)
+    def _news_of(self, report: TickReport) -> list[str]:
+        """The reasons of the Events for what has changed since the last report of this policy."""
+        name = report.policy.name
+        before, now = self._last.get(name, frozenset()), {reason for reason, holds in _ONGOING.items() if holds(report)}
+        self._last[name] = frozenset(now)
+        reasons = sorted(now - before)
+        if "FeedInvalid" in before - now:
+            reasons.append("FeedRecovered")
+        if report.decision.cancelled:
+            reasons.append("PendingCancelled")
+        # A window that opens and closes again and again is one Event until something is done or the watts come back.
+        detected = _DETECTED.get(report.reason)
+        if detected is not None and detected != self._detected.get(name):
+            reasons.append(detected)
+            self._detected[name] = detected
+        if report.outcome.action is not None or report.reason in (Reason.INSIDE, Reason.CANCELLED):
+            self._detected.pop(name, None)
+        return reasons
+
+    def _emit(self, quiet: bool, reason: str, text: str, *, warning: bool = False) -> None:
+        if not quiet:
+            self._events.emit(self._target, reason, text, part="power", warning=warning)
 
 
-_BEGINS = ("FeedInvalid", "FallbackActivated", "PowerLimited", "Contended", "AutoscalerDetected")
 _DETECTED: dict[str, str] = {
     Reason.INCREASE_DETECTED: "PowerIncreaseDetected",
     Reason.DECREASE_DETECTED: "PowerDecreaseDetected",
@@ -133,41 +193,11 @@ _DETECTED: dict[str, str] = {
 _WARNINGS = ("FeedInvalid", "FallbackActivated", "PowerLimited", "Contended")
 
 
-def _ongoing(view: TickReport) -> frozenset[str]:
-    """What holds now, by the reason of the Event for its beginning."""
-    silent = view.watts.watts is None
-    holds: Mapping[str, Callable[[], bool]] = {
-        "FeedInvalid": lambda: silent,
-        "FallbackActivated": lambda: silent and view.silent_for >= float(view.policy.fallback.after),
-        "PowerLimited": lambda: view.limit in ("AtMin", "AtMax"),
-        "Contended": lambda: _contended(view) is not None,
-        "AutoscalerDetected": lambda: any(each.autoscaler is not None for each in view.statuses.values()),
-    }
-    return frozenset(reason for reason, test in holds.items() if test())
-
-
-def _moments(view: TickReport) -> list[str]:
-    """Reasons of the Events for what happened in this tick alone."""
-    detected = _DETECTED.get(view.reason)
-    return ["PendingCancelled"] * view.cancelled + ([detected] if detected else [])
-
-
-def _contended(view: TickReport) -> str | None:
-    return "; ".join(_obstacles(view, ObstacleKind.CONTENDED)) or None
-
-
-def _obstacles(view: TickReport, kind: ObstacleKind) -> list[str]:
-    found = [(name, status.obstacle) for name, status in view.left_out]
-    return [f"{name}: {obstacle.lasting}" for name, obstacle in found if obstacle and obstacle.kind is kind]
-
-
-def _broken(view: TickReport) -> str | None:
-    problems = [view.problem] if view.problem else []
-    problems += _obstacles(view, ObstacleKind.PROBLEM)
-    if view.reason in _BROKEN and view.words not in problems:
-        problems.append(view.words)
-    return "; ".join(problems) or None
-
-
-def _camel(text: str) -> str:
-    return "".join(word.capitalize() for word in text.split("_"))
+_ONGOING: Mapping[str, Callable[[TickReport], bool]] = {
+    "FeedInvalid": lambda report: report.inputs.watts.watts is None,
+    "FallbackActivated": _is_fallen_back,
+    "PowerLimited": lambda report: report.decision.limit in ("AtMin", "AtMax"),
+    "Contended": lambda report: _contended_text(report) is not None,
+    "AutoscalerDetected": lambda report: any(s.autoscaler is not None for s in report.inputs.statuses.values()),
+}
+"""What may hold for a while, by the reason of the Event for its beginning."""

@@ -18,7 +18,7 @@ from ballast.answers.api import (
 )
 from ballast.jobs.power import sentences
 from ballast.jobs.power.history import PolicyHistory
-from ballast.jobs.power.view import IdleReason, TickReport
+from ballast.jobs.power.report import IdleReason, TickReport
 
 AHEAD = 100
 """Rows of a schedule that are shown."""
@@ -35,89 +35,89 @@ class TargetRows:
         self._last: TickReport | None = None
         self._rows: list[Target] = []
 
-    def of(self, view: TickReport, history: PolicyHistory) -> list[Target]:
+    def of(self, report: TickReport, history: PolicyHistory) -> list[Target]:
         """One for each target; the same list as before where nothing has changed."""
-        last, self._last = self._last, view
-        if last is None or not _same_targets(last, view):
-            self._rows = [_target(view, name, history, shadow=self._shadow) for name in view.policy.places]
+        last, self._last = self._last, report
+        if last is None or not _same_targets(last, report):
+            self._rows = [_target(report, name, history, shadow=self._shadow) for name in report.policy.places]
         return self._rows
 
 
 def policy_document(
-    view: TickReport, history: PolicyHistory, semantics: str, rows: TargetRows, *, shadow: bool
+    report: TickReport, history: PolicyHistory, semantics: str, rows: TargetRows, *, shadow: bool
 ) -> Policy:
     """The newest report and the recent past."""
     return Policy(
-        name=view.policy.name,
+        name=report.policy.name,
         feed=Feed(
             semantics=semantics,
-            watts=_number(view.watts.watts),
+            watts=_number(report.inputs.watts.watts),
             time=history.seen,
-            problem=view.watts.problem,
-            bound=_number(view.watts.bound),
-            consumed=_number(view.watts.consumed),
+            problem=report.inputs.watts.problem,
+            bound=_number(report.inputs.watts.bound),
+            consumed=_number(report.inputs.watts.consumed),
         ),
-        state=_state(view),
-        reference=_number(view.reference),
-        deadband=None if view.band is None else (float(view.band[0]), float(view.band[1])),
-        window=_open_window(view),
-        waiting_for=sentences.waiting_for(view),
-        unmet=abs(view.unmet),
-        budget="absolute" if view.policy.absolute else "anchor",
-        load=_number(view.load),
-        over=_number(view.over),
-        unmet_demand=view.unmet_demand,
+        state=_state(report),
+        reference=_number(report.reference),
+        deadband=None if report.band is None else (float(report.band[0]), float(report.band[1])),
+        window=_open_window(report),
+        waiting_for=sentences.waiting_for(report),
+        unmet=abs(report.decision.unmet),
+        budget="absolute" if report.policy.absolute else "anchor",
+        load=_number(report.outcome.load),
+        over=_number(report.over),
+        unmet_demand=report.outcome.unmet_demand,
         shadow=shadow,
-        missing_effect=None if view.missed is None else view.missed.text,
-        energy=_energy(view),
-        schedule=[(float(time), float(watts)) for time, watts in islice(view.watts.ahead, AHEAD)],
-        schedule_problem=view.watts.schedule_problem,
-        targets=rows.of(view, history),
+        missing_effect=None if report.inputs.missed is None else report.inputs.missed.text,
+        energy=_energy(report),
+        schedule=[(float(time), float(watts)) for time, watts in islice(report.inputs.watts.ahead, AHEAD)],
+        schedule_problem=report.inputs.watts.schedule_problem,
+        targets=rows.of(report, history),
         history=list(history.points),
         draws=list(history.draws),
         actions=list(history.actions),
     )
 
 
-def _state(view: TickReport) -> PolicyState | None:
-    if view.reason == IdleReason.HELD and view.reference is None:
+def _state(report: TickReport) -> PolicyState | None:
+    if report.reason == IdleReason.HELD and report.reference is None:
         return None
-    return view.state.mode.value
+    return report.state.mode.value
 
 
-def _open_window(view: TickReport) -> OpenWindow | None:
-    if view.window_age is None or view.state.window is None:
+def _open_window(report: TickReport) -> OpenWindow | None:
+    if report.window_age is None or report.state.window is None:
         return None
-    return OpenWindow(since=view.now.wall - float(view.window_age), length=float(view.window_length))
+    return OpenWindow(since=report.inputs.now.wall - float(report.window_age), length=float(report.window_length))
 
 
-def _same_targets(last: TickReport, view: TickReport) -> bool:
+def _same_targets(last: TickReport, report: TickReport) -> bool:
     return (
-        last.policy.places is view.policy.places
-        and last.counts == view.counts
-        and last.needs == view.needs
-        and last.learned == view.learned
-        and len(last.statuses) == len(view.statuses)
-        and all(map(is_, last.statuses.values(), view.statuses.values()))
+        last.policy.places is report.policy.places
+        and last.counts == report.counts
+        and last.inputs.needs == report.inputs.needs
+        and last.inputs.learned == report.inputs.learned
+        and len(last.inputs.statuses) == len(report.inputs.statuses)
+        and all(map(is_, last.inputs.statuses.values(), report.inputs.statuses.values()))
     )
 
 
-def _target(view: TickReport, name: str, history: PolicyHistory, *, shadow: bool) -> Target:
-    place, status = view.policy.places[name], view.statuses.get(name)
+def _target(report: TickReport, name: str, history: PolicyHistory, *, shadow: bool) -> Target:
+    place, status = report.policy.places[name], report.inputs.statuses.get(name)
     member = place.member
-    need = view.needs.get(name)
+    need = report.inputs.needs.get(name)
     return Target(
         ref=name,
         kind=member.kind if status is None else status.kind,
         actuator=None if status is None else status.actuator.value,
-        replicas=None if status is None else status.count if shadow else view.counts.get(name, status.count),
-        potential=view.counts.get(name) if shadow else None,
+        replicas=None if status is None else status.count if shadow else report.counts.get(name, status.count),
+        potential=report.counts.get(name) if shadow else None,
         min=member.min,
         max=member.max,
         original=None if status is None else status.original,
         priority=place.priority,
         rolling=status is not None and status.rolling,
-        watts=None if view.learned is None else LearnedWatts(*view.learned.watts[name]),
+        watts=None if report.inputs.learned is None else LearnedWatts(*report.inputs.learned.watts[name]),
         needs=None if need is None else TargetNeeds(least=need.least, most=need.most),
         history=list(history.counts.get(name, ())),
         excluded=None if status is None else status.excluded,
@@ -125,8 +125,8 @@ def _target(view: TickReport, name: str, history: PolicyHistory, *, shadow: bool
     )
 
 
-def _energy(view: TickReport) -> EnergyUse | None:
-    budget, use = view.policy.energy, view.state.energy
+def _energy(report: TickReport) -> EnergyUse | None:
+    budget, use = report.policy.energy, report.state.energy
     if budget is None or use is None:
         return None
     return EnergyUse(

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 
 from ballast.answers.api import ACTIONS_KEPT, HISTORY_POINTS, TARGET_POINTS, Draw, Point, PowerAction
-from ballast.jobs.power.view import Action, TickReport
+from ballast.jobs.power.report import Action, TickReport
 
 
 @dataclass
@@ -27,32 +27,32 @@ class PolicyHistory:
     seen: float | None = None
     """Unix time of the newest usable sample."""
 
-    def add(self, view: TickReport) -> None:
+    def add(self, report: TickReport) -> None:
         """Takes the report of a tick."""
-        if view.watts.watts is not None:
-            self.seen = view.watts.time
-        self.points.append(_point(view))
-        over = Fraction(0) if view.over is None and view.load is not None else view.over
-        drawn = _float(view.load), _float(view.watts.consumed), _float(over)
-        self.draws.append((round(view.now.wall, 1), *drawn, view.unmet_demand))
-        for name, count in view.counts.items() if view.counts != self.newest else ():
+        if report.inputs.watts.watts is not None:
+            self.seen = report.inputs.watts.time
+        self.points.append(_point(report))
+        over = Fraction(0) if report.over is None and report.outcome.load is not None else report.over
+        drawn = _float(report.outcome.load), _float(report.inputs.watts.consumed), _float(over)
+        self.draws.append((round(report.inputs.now.wall, 1), *drawn, report.outcome.unmet_demand))
+        for name, count in report.counts.items() if report.counts != self.newest else ():
             past = self.counts.setdefault(name, deque(maxlen=TARGET_POINTS))
             if not past or past[-1][1] != count:
-                past.append((round(view.now.wall, 1), count))
-        self.newest = view.counts
-        if view.action is not None:
-            self.actions.append(_action(view.action))
+                past.append((round(report.inputs.now.wall, 1), count))
+        self.newest = report.counts
+        if report.outcome.action is not None:
+            self.actions.append(_action(report.outcome.action))
 
 
 def _float(value: Fraction | None) -> float | None:
     return None if value is None else float(value)
 
 
-def _point(view: TickReport) -> Point:
-    low, high = view.band or (None, None)
-    total = sum(view.counts.values()) if view.counts else None
-    levels = _float(view.watts.watts), _float(view.reference), _float(low), _float(high)
-    return (round(view.now.wall, 1), *levels, total, view.state.mode.value)
+def _point(report: TickReport) -> Point:
+    low, high = report.band or (None, None)
+    total = sum(report.counts.values()) if report.counts else None
+    levels = _float(report.inputs.watts.watts), _float(report.reference), _float(low), _float(high)
+    return (round(report.inputs.now.wall, 1), *levels, total, report.state.mode.value)
 
 
 def _action(action: Action) -> PowerAction:

@@ -21,7 +21,7 @@ from ballast.jobs.power.departed import DepartedTargets
 from ballast.jobs.power.document import TargetRows, policy_document
 from ballast.jobs.power.history import PolicyHistory
 from ballast.jobs.power.metrics import PowerMetrics
-from ballast.jobs.power.view import TickContext, TickReport
+from ballast.jobs.power.report import Inputs, Outcome, TickContext, TickReport
 from ballast.jobs.progress import settling
 from ballast.power.values import exact
 from ballast.settings import Mode
@@ -61,7 +61,7 @@ class PolicyRun:
     close: Callable[[], None] = lambda: None
     """Ends connections beside those of the feed."""
     history: PolicyHistory = field(default_factory=PolicyHistory)
-    view: TickReport | None = None
+    report: TickReport | None = None
     """The report of the newest tick."""
 
     @property
@@ -145,34 +145,36 @@ class PowerJob:
             confirmed=confirmed,
         )
         asked = math.floor(wall / self._interval) * self._interval - self._offset
-        views: list[TickReport] = []
+        reports: list[TickReport] = []
         with ThreadPoolExecutor(max_workers=min(8, len(self.runs))) as pool:
             read: dict[Future[Watts], PolicyRun] = {pool.submit(_read, run, asked, _own(run)): run for run in self.runs}
-            views.extend(self._tick(read[each], now, each.result()) for each in as_completed(read))
+            reports.extend(self._tick(read[each], now, each.result()) for each in as_completed(read))
         if self._led is not None:
             self._led += 1
-        views.sort(key=lambda view: view.policy.name)
+        reports.sort(key=lambda report: report.policy.name)
         troubles = {"SwitchUnreadable": unreadable, "CapsNotGivenBack": leaving}
-        report_conditions(self._conditions, views, paused, {reason: text for reason, text in troubles.items() if text})
-        self._news.about(views, paused if hold is None else None, quiet=self._shadow or hold is not None)
+        report_conditions(
+            self._conditions, reports, paused, {reason: text for reason, text in troubles.items() if text}
+        )
+        self._news.emit(reports, paused if hold is None else None, quiet=self._shadow or hold is not None)
         for metrics in self._all_metrics():
             metrics.leader.set(hold is None)
         self._show(self._document(paused))
-        return sentences.sentence(views, leaving)
+        return sentences.of_cycle(reports, leaving)
 
     def _tick(self, run: PolicyRun, now: TickContext, watts: Watts) -> TickReport:
         try:
-            view = run.budget.cycle(now, watts)
+            report = run.budget.cycle(now, watts)
         except Exception as error:
             log.exception("a power policy failed unexpectedly", policy=run.name)
             run.budget.forget()
             text = f"failed unexpectedly: {type(error).__name__}: {error}"
-            view = TickReport(run.budget.policy, now, watts, words=text, problem=text, problem_in_words=True)
-        run.view = view
-        run.history.add(view)
+            report = TickReport(Inputs(run.budget.policy, now, watts), outcome=Outcome(words=text, problem=text))
+        run.report = report
+        run.history.add(report)
         for metrics in self._all_metrics():
-            metrics.count(view, run.history.seen, real=self._shadow and metrics is self._facts)
-        return view
+            metrics.count(report, run.history.seen, real=self._shadow and metrics is self._facts)
+        return report
 
     def _hold(self) -> str | None:
         return self._context.leadership.standing_by() or settling(self._led or 0)
@@ -193,9 +195,9 @@ class PowerJob:
 
     def _document(self, paused: str | None) -> Power:
         policies = [
-            policy_document(run.view, run.history, run.feed.semantics, rows, shadow=self._shadow)
+            policy_document(run.report, run.history, run.feed.semantics, rows, shadow=self._shadow)
             for run, rows in zip(self.runs, self._rows, strict=True)
-            if run.view is not None
+            if run.report is not None
         ]
         return Power(mode=self._mode, paused=paused, policies=policies, conditions=())
 

@@ -2,25 +2,27 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Mapping
+from fractions import Fraction
 
-from ballast.actuation.scaling.target_status import Actuator
-from ballast.jobs.power.seen_targets import present
-from ballast.jobs.power.view import TickReport
+from ballast.actuation.scaling.target_status import Actuator, TargetStatus
+from ballast.jobs.power.participants import running_pods
+from ballast.jobs.power.report import TickContext, TickReport
 from ballast.power.measuring.averaging import range_of
+from ballast.power.measuring.learning import Learned
 from ballast.power.measuring.meter import Meter
 from ballast.power.measuring.verification import MissedEffect, Verification, predicted_change
 from ballast.power.policy import PowerPolicy
 
 
 class Metering:
-    """Nothing is learned, held against or applied without a `meter`."""
+    """Without a `meter` nothing is learned, verified or applied."""
 
     def __init__(self, policy: PowerPolicy, meter: Meter | None, *, shadow: bool) -> None:
         query = policy.consumption.query if policy.consumption is not None else None
-        judged = meter is not None and not shadow and (policy.absolute or meter.measures)
+        verified = meter is not None and not shadow and (policy.absolute or meter.measures)
         self._meter = meter
-        self._verification = Verification(float(range_of(query or ""))) if judged else None
+        self._verification = Verification(float(range_of(query or ""))) if verified else None
         self._confirmed: float | None = None
 
     @property
@@ -28,39 +30,38 @@ class Metering:
         """Whether the watts of a replica are still unknown."""
         return self._meter is not None and self._meter.waits
 
-    def saw(self, view: TickReport) -> TickReport:
-        """Takes what runs and what that draws; the report with what is learned and what has no effect."""
+    def measure(
+        self,
+        now: TickContext,
+        consumed: Fraction | None,
+        statuses: Mapping[str, TargetStatus],
+        counts: Mapping[str, int],
+    ) -> tuple[Learned | None, MissedEffect | None]:
+        """Takes what runs and the watts that draws; returns what is learned, and which action has no effect."""
         if self._meter is None:
-            return view
-        if view.watts.consumed is not None and view.counts:
-            self._meter.saw(view.now.at, present(view.statuses), view.watts.consumed)
+            return None, None
+        if consumed is not None and counts:
+            self._meter.saw(now.at, running_pods(statuses), consumed)
             if self._verification is not None:
-                self._verification.saw(float(view.now.at), float(view.watts.consumed))
-        if self._verification is not None and (view.now.hold is not None or view.now.confirmed != self._confirmed):
+                self._verification.saw(float(now.at), float(consumed))
+        if self._verification is not None and (now.hold is not None or now.confirmed != self._confirmed):
             self._verification.reset()
-        self._confirmed = view.now.confirmed
-        return replace(view, learned=self._meter.learned(), missed=self._missed)
+        self._confirmed = now.confirmed
+        return self._meter.learned(), None if self._verification is None else self._verification.missed
 
-    def acted(self, view: TickReport) -> TickReport:
+    def record(self, report: TickReport) -> None:
         """Takes what the tick did: its own changes of replicas, or those of others."""
         if self._verification is None:
-            return view
-        if view.foreign:
+            return
+        if report.decision.foreign:
             self._verification.disturbed()
-        if view.action is not None and not view.action.codes:
-            direct = {
-                name: change
-                for name, change in view.action.changes.items()
-                if view.statuses[name].actuator is Actuator.SCALE
-            }
-            if direct:
-                self._verification.acted(float(view.now.at), predicted_change(view.policy, direct))
-        return view
+        action, statuses = report.outcome.action, report.inputs.statuses
+        if action is None or action.codes:
+            return
+        direct = {name: n for name, n in action.changes.items() if statuses[name].actuator is Actuator.SCALE}
+        if direct:
+            self._verification.acted(float(report.inputs.now.at), predicted_change(report.policy, direct))
 
     def applied(self, policy: PowerPolicy) -> PowerPolicy:
         """The policy with the measured watts."""
         return policy if self._meter is None else self._meter.applied(policy)
-
-    @property
-    def _missed(self) -> MissedEffect | None:
-        return None if self._verification is None else self._verification.missed

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 
 from prometheus_client import CollectorRegistry, Counter, Gauge
 
-from ballast.jobs.power.view import TickReport
+from ballast.jobs.power.report import TickReport
 from ballast.power.controller_state import ControllerMode
 
 POLICY = "policy"
@@ -78,57 +78,59 @@ class PowerMetrics:
                 self.workload.labels(policy, *_parts(name)).set(count)
         self._workloads[policy] = dict(counts)
 
-    def count(self, view: TickReport, seen: float | None, *, real: bool) -> None:
+    def count(self, report: TickReport, seen: float | None, *, real: bool) -> None:
         """Takes the report of a tick. `seen` is the Unix time of the newest usable sample.
 
         With `real` the counts are those of the cluster, where the report has those of a dry run.
         """
-        name, watts, reference = view.policy.name, view.watts.watts, view.reference
-        counts = view.counts
+        name, watts, reference = report.policy.name, report.inputs.watts.watts, report.reference
+        counts = report.counts
         if real:
-            counts = {n: each.count for n, each in view.statuses.items() if each.count is not None}
+            counts = {n: each.count for n, each in report.inputs.statuses.items() if each.count is not None}
         change = watts / reference - 1 if watts is not None and reference else None
-        known = view.load is not None and watts is not None
+        known = report.outcome.load is not None and watts is not None
         values = {
             self.available: watts,
             self.reference: reference,
             self.change: change,
-            self.window: view.window_age or 0,
-            self.target: view.ideal,
+            self.window: report.window_age or 0,
+            self.target: report.ideal,
             self.current: sum(counts.values()) if counts else None,
-            self.unmet: abs(view.unmet),
-            self.demand: view.unmet_demand,
-            self.load: view.load,
-            self.over: (view.over or 0) if known else None,
-            self.drawn: view.watts.consumed,
-            self.bound: view.watts.bound,
-            self.age: None if seen is None else max(0.0, view.now.wall - seen),
+            self.unmet: abs(report.decision.unmet),
+            self.demand: report.outcome.unmet_demand,
+            self.load: report.outcome.load,
+            self.over: (report.over or 0) if known else None,
+            self.drawn: report.inputs.watts.consumed,
+            self.bound: report.inputs.watts.bound,
+            self.age: None if seen is None else max(0.0, report.inputs.now.wall - seen),
         }
         for gauge, value in values.items():
             self.put(gauge, name, None if value is None else float(value))
-        self.put_state(name, view.state.mode)
+        self.put_state(name, report.state.mode)
         self.put_workloads(name, counts)
-        self._put_learned(view)
-        self._count_events(view)
+        self._put_learned(report)
+        self._count_events(report)
 
-    def _put_learned(self, view: TickReport) -> None:
-        for target, (watts, error) in (view.learned.watts if view.learned is not None else {}).items():
-            labels = (view.policy.name, *_parts(target))
+    def _put_learned(self, report: TickReport) -> None:
+        for target, (watts, error) in (
+            report.inputs.learned.watts if report.inputs.learned is not None else {}
+        ).items():
+            labels = (report.policy.name, *_parts(target))
             self.learned.labels(*labels).set(watts)
             self.learned_error.labels(*labels).set(error)
 
-    def _count_events(self, view: TickReport) -> None:
-        name = view.policy.name
-        if view.watts.watts is None:
-            self.invalid.labels(name, view.watts.reason or "unreadable").inc()
-        if view.cancelled:
-            self.cancellations.labels(name, str(view.reason)).inc()
-        self.foreign.labels(name).inc(view.foreign)
-        if view.action is not None:
-            direction = "up" if sum(view.action.changes.values()) > 0 else "down"
-            result = "failed" if view.action.codes else view.action.result
+    def _count_events(self, report: TickReport) -> None:
+        name = report.policy.name
+        if report.inputs.watts.watts is None:
+            self.invalid.labels(name, report.inputs.watts.reason or "unreadable").inc()
+        if report.decision.cancelled:
+            self.cancellations.labels(name, str(report.reason)).inc()
+        self.foreign.labels(name).inc(report.decision.foreign)
+        if report.outcome.action is not None:
+            direction = "up" if sum(report.outcome.action.changes.values()) > 0 else "down"
+            result = "failed" if report.outcome.action.codes else report.outcome.action.result
             self.actions.labels(name, direction, result).inc()
-            for code in view.action.codes:
+            for code in report.outcome.action.codes:
                 self.patch_errors.labels(name, str(code)).inc()
 
     def begin(self, policies: Iterable[str]) -> None:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from fractions import Fraction
 
 from ballast.base.clock import AHEAD
-from ballast.jobs.power.store import Record
-from ballast.jobs.power.view import TickReport
+from ballast.jobs.power.report import Inputs
 from ballast.power.absolute import carried
 from ballast.power.anchor import load_of, price
 from ballast.power.controller_result import Reason, targets_of
@@ -26,24 +26,24 @@ ROUND = 100
 """Targets that a plan changes in one tick at most, so that an emergency does not wait long for it."""
 
 
-def outdated(policy: PowerPolicy, record: Record, view: TickReport, attempts: int) -> str | None:
-    """Why the open plan must be dropped, or None."""
-    plan = open_plan(record.state)
-    age = view.now.wall - (record.planned or 0.0)
+def outdated(inputs: Inputs, attempts: int) -> str | None:
+    """Why the open plan must be dropped after so many attempts, or None."""
+    policy, state = inputs.policy, inputs.record.state
+    age = inputs.now.wall - (inputs.record.planned or 0.0)
     if age > PLAN_LASTS:
         return f"the open plan is {age / 60:.0f} min old and is dropped"
     if age < -AHEAD:
         return f"the open plan is from {-age / 60:.0f} min in the future, its age is unknown; it is dropped"
     if attempts >= ATTEMPTS:
         return "the open plan could not be carried out and is dropped"
-    if is_emergency(policy, view) and plan.reason != Reason.EMERGENCY:
+    if is_emergency(policy, state, inputs.watts.watts) and open_plan(state).reason != Reason.EMERGENCY:
         return "the open plan gives way to an emergency"
-    if policy.absolute and _too_much(policy, record.state, view, failed=attempts > 0):
+    if policy.absolute and _draws_too_much(inputs, failed=attempts > 0):
         return "the open plan gives way to what the watts carry now"
     return None
 
 
-def without_moved(policy: PowerPolicy, state: ControllerState, counts: Mapping[str, int]) -> tuple[str, ...]:
+def moved_targets(state: ControllerState, counts: Mapping[str, int]) -> tuple[str, ...]:
     """Targets of the open plan that someone else changed since it was made."""
     plan = open_plan(state)
     return tuple(
@@ -53,7 +53,7 @@ def without_moved(policy: PowerPolicy, state: ControllerState, counts: Mapping[s
     )
 
 
-def leaving(
+def leave_plan(
     policy: PowerPolicy, state: ControllerState, counts: Mapping[str, int], moved: tuple[str, ...]
 ) -> ControllerState:
     """The state with these targets out of the open plan: they keep what someone else gave them.
@@ -61,11 +61,11 @@ def leaving(
     With an anchor the reference will be the watts that carry what is reached without them.
     """
     plan = open_plan(state)
-    found = {name: counts[name] for name in moved}
-    plan = replace(plan, replicas={**plan.replicas, **found})
+    kept = {name: counts[name] for name in moved}
+    plan = replace(plan, replicas={**plan.replicas, **kept})
     if state.anchor is not None:
         if policy.on_foreign_change is ForeignChanges.REBASE:
-            state = rebased(policy, state, {**state.last, **found})
+            state = rebased(policy, state, {**state.last, **kept})
         assert state.anchor is not None
         reached = price(state.anchor, load_of(targets_of(policy, plan.replicas, {})))
         plan = replace(plan, reference=max(reached or policy.floor, policy.floor))
@@ -81,9 +81,9 @@ def set_by_ballast(state: ControllerState, counts: Mapping[str, int]) -> dict[st
     }
 
 
-def is_emergency(policy: PowerPolicy, view: TickReport) -> bool:
+def is_emergency(policy: PowerPolicy, state: ControllerState, watts: Fraction | None) -> bool:
     """Whether the sample is low enough for an emergency: W <= R · (1 - emergencyDrop.relative)."""
-    drop, watts, reference = policy.emergency_drop, view.watts.watts, view.state.reference
+    drop, reference = policy.emergency_drop, state.reference
     if drop is None or watts is None or reference is None:
         return False
     return max(watts - policy.base_power, policy.floor) <= reference * (1 - drop.relative)
@@ -100,13 +100,14 @@ def open_plan(state: ControllerState) -> PowerPlan:
     return state.plan
 
 
-def _too_much(policy: PowerPolicy, state: ControllerState, view: TickReport, *, failed: bool) -> bool:
+def _draws_too_much(inputs: Inputs, *, failed: bool) -> bool:
     """Whether what the plan leads to needs more than the sample carries; of a plan that has `failed`, what runs now."""
-    if view.watts.watts is None:
+    policy, state, watts = inputs.policy, inputs.record.state, inputs.watts.watts
+    if watts is None:
         return False
-    counts = dict(view.counts)
+    counts = dict(inputs.counts)
     if not failed:
-        moved = without_moved(policy, state, counts)
+        moved = moved_targets(state, counts)
         left = {name: count for name, count in open_plan(state).replicas.items() if name not in moved}
-        counts |= {name: count for name, count in left.items() if name in counts and view.statuses[name].usable}
-    return policy.drawn(counts) > carried(policy, view.watts.watts)
+        counts |= {name: count for name, count in left.items() if name in counts and inputs.statuses[name].usable}
+    return policy.drawn(counts) > carried(policy, watts)

@@ -7,7 +7,7 @@ from fractions import Fraction
 
 from ballast.actuation.scaling.target_status import ObstacleKind
 from ballast.base.words import duration, named
-from ballast.jobs.power.view import IdleReason, TickReport
+from ballast.jobs.power.report import IdleReason, TickReport
 from ballast.power.controller_result import Reason
 from ballast.power.controller_state import ControllerMode
 from ballast.power.sections.choices import WhenSilent
@@ -15,16 +15,16 @@ from ballast.power.sections.choices import WhenSilent
 NAMED = 3
 
 
-def sentence(views: Sequence[TickReport], besides: str | None = None) -> str:
+def of_cycle(reports: Sequence[TickReport], besides: str | None = None) -> str:
     """Such as "power: 812 W of 900 W reference, inside the dead band (855 to 945 W); 12 replicas in 3 targets"."""
-    several = len(views) > 1
-    parts = [f"{view.policy.name}: {_one(view)}" if several else _one(view) for view in views]
+    several = len(reports) > 1
+    parts = [f"{report.policy.name}: {of_tick(report)}" if several else of_tick(report) for report in reports]
     return f"power: {'; '.join(parts)}" + (f"; {besides}" if besides else "")
 
 
-def waiting_for(view: TickReport) -> str:
+def waiting_for(report: TickReport) -> str:
     """One sentence: why nothing happens now, or what happened."""
-    return view.words or _reasons(view)
+    return report.words or _reasons(report)
 
 
 def watts(value: Fraction | float | None) -> str:
@@ -40,46 +40,47 @@ def roughly(value: Fraction) -> str:
     return f"{float(f'{float(value):.2g}'):,.10g} W"
 
 
-def _one(view: TickReport) -> str:
-    parts = [_level(view), waiting_for(view)]
-    if view.action is not None:
-        parts.append(_action(view))
-    elif view.counts:
-        differs = view.statuses and any(view.statuses[name].count != count for name, count in view.counts.items())
-        would = "shadow " if differs else ""
-        parts.append(f"{sum(view.counts.values()):,} {would}replicas in {len(view.counts):,} targets")
-    if view.unmet:
-        parts.append(f"{abs(view.unmet):,} replicas {'more' if view.unmet > 0 else 'fewer'} are beyond all bounds")
-    if view.over is not None:
-        parts.append(f"{watts(view.over)} over the feed")
-    if view.problem and not view.problem_in_words:
-        parts.append(view.problem)
-    holds = [(name, hold) for name, status in view.left_out if (hold := status.hold) is not None]
+def of_tick(report: TickReport) -> str:
+    """What the feed gives, what that leads to, what was done, and what is wrong."""
+    parts = [_level(report), waiting_for(report)]
+    if report.outcome.action is not None:
+        parts.append(_action(report))
+    elif report.counts:
+        statuses, counts = report.inputs.statuses, report.counts
+        differs = statuses and any(statuses[name].count != count for name, count in counts.items())
+        parts.append(f"{sum(counts.values()):,} {'shadow ' if differs else ''}replicas in {len(counts):,} targets")
+    if unmet := report.decision.unmet:
+        parts.append(f"{abs(unmet):,} replicas {'more' if unmet > 0 else 'fewer'} are beyond all bounds")
+    if report.over is not None:
+        parts.append(f"{watts(report.over)} over the feed")
+    if report.problem and not report.problem_in_words:
+        parts.append(report.problem)
+    holds = [(name, hold) for name, status in report.left_out if (hold := status.hold) is not None]
     left_out = [f"{name} ({hold.text})" for name, hold in holds if hold.kind is not ObstacleKind.OBSERVED]
     if left_out:
         parts.append(f"left alone: {named(left_out, NAMED)}")
     return ", ".join(parts[:2]) + "".join(f"; {part}" for part in parts[2:])
 
 
-def _level(view: TickReport) -> str:
-    if view.watts.watts is None:
-        return f"no usable sample ({view.watts.problem})"
-    if view.reference is None:
-        return f"{watts(view.watts.watts)}, no reference yet"
-    return f"{watts(view.watts.watts)} of {watts(view.reference)} reference"
+def _level(report: TickReport) -> str:
+    if report.inputs.watts.watts is None:
+        return f"no usable sample ({report.inputs.watts.problem})"
+    if report.reference is None:
+        return f"{watts(report.inputs.watts.watts)}, no reference yet"
+    return f"{watts(report.inputs.watts.watts)} of {watts(report.reference)} reference"
 
 
-def _reasons(view: TickReport) -> str:
-    reason = view.reason
-    if view.watts.watts is None and reason in (Reason.INVALID, Reason.FALLBACK):
-        return _silent(view)
-    if view.state.mode is not ControllerMode.STABLE and reason not in (Reason.RATE_LIMITED, Reason.UNSTABLE):
-        return _window(view)
+def _reasons(report: TickReport) -> str:
+    reason = report.reason
+    if report.inputs.watts.watts is None and reason in (Reason.INVALID, Reason.FALLBACK):
+        return _silent(report)
+    if report.state.mode is not ControllerMode.STABLE and reason not in (Reason.RATE_LIMITED, Reason.UNSTABLE):
+        return _window(report)
     texts: dict[str, str] = {
         Reason.BOOTSTRAPPED: "the baseline is taken",
-        Reason.BELOW_FLOOR: f"waiting for at least {watts(view.policy.floor)} to begin from",
-        Reason.INSIDE: f"inside the dead band{_band(view)}",
-        Reason.CANCELLED: f"back inside the dead band{_band(view)}",
+        Reason.BELOW_FLOOR: f"waiting for at least {watts(report.policy.floor)} to begin from",
+        Reason.INSIDE: f"inside the dead band{_band(report)}",
+        Reason.CANCELLED: f"back inside the dead band{_band(report)}",
         Reason.UNSTABLE: "the window confirmed no change",
         Reason.RATE_LIMITED: "the next step of the change follows",
         Reason.ROUNDS_TO_ZERO: "the change rounds to no replica",
@@ -91,33 +92,33 @@ def _reasons(view: TickReport) -> str:
         Reason.INVALID: "the sample is not newer than the last one",
         IdleReason.RESUMED: "the open plan of the previous leader is finished",
     }
-    return texts.get(reason, f"the change is done{_band(view)}")
+    return texts.get(reason, f"the change is done{_band(report)}")
 
 
-def _silent(view: TickReport) -> str:
-    fallback, silent = view.policy.fallback, view.silent_for
+def _silent(report: TickReport) -> str:
+    fallback, silent = report.policy.fallback, report.inputs.silent_for
     if silent < float(fallback.after) or fallback.policy is WhenSilent.HOLD:
         return f"everything stays as it is, for {duration(silent)} so far"
     return f"the fallback {fallback.policy.value} holds after {duration(silent)}"
 
 
-def _window(view: TickReport) -> str:
-    up = view.state.mode is ControllerMode.PENDING_INCREASE
+def _window(report: TickReport) -> str:
+    up = report.state.mode is ControllerMode.PENDING_INCREASE
     side = "above" if up else "below"
-    age = view.window_age
+    age = report.window_age
     if age is None:
-        return f"{side} the dead band{_band(view)}"
-    length = duration(float(view.window_length))
-    return f"{side} the dead band{_band(view)} for {duration(float(age))} of {length}"
+        return f"{side} the dead band{_band(report)}"
+    length = duration(float(report.window_length))
+    return f"{side} the dead band{_band(report)} for {duration(float(age))} of {length}"
 
 
-def _band(view: TickReport) -> str:
-    band = view.band
+def _band(report: TickReport) -> str:
+    band = report.band
     return "" if band is None else f" ({watts(band[0])} to {watts(band[1])})"
 
 
-def _action(view: TickReport) -> str:
-    action = view.action
+def _action(report: TickReport) -> str:
+    action = report.outcome.action
     assert action is not None
     verb = "would scale" if action.result == "dry-run" else "scaled"
     changes = [f"{name} {action.before.get(name)} → {action.after[name]}" for name in action.changes]

@@ -1,4 +1,4 @@
-"""The report of one tick of a power policy: its inputs, its result and the reason."""
+"""The report of one tick of a power policy: what it read, what it decided, and what came of it."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from fractions import Fraction
 from functools import cached_property
 
 from ballast.actuation.scaling.target_status import TargetStatus
+from ballast.jobs.power.participants import Participants
+from ballast.jobs.power.store import Record
 from ballast.power.absolute import carried
 from ballast.power.anchor import affordable
 from ballast.power.controller_state import ControllerMode, ControllerState
@@ -69,61 +71,129 @@ class Action:
 
 
 @dataclass(frozen=True)
-class TickReport:
-    """What one tick read and did. Watts include the base power."""
+class Inputs:
+    """What one tick decides from. Watts include the base power."""
 
     policy: PowerPolicy
+    """The policy in force: with the measured watts, and within the bounds of its targets once they are known."""
     now: TickContext
     watts: Watts
     """The sample of the feed."""
+    silent_for: float = 0.0
+    """Seconds since the last valid sample."""
     statuses: Mapping[str, TargetStatus] = field(default_factory=dict)
     """By namespace/name, all targets."""
+    participants: Participants = field(default_factory=Participants)
+    """The targets that take part."""
     counts: Mapping[str, int] = field(default_factory=dict)
-    """Counts after the tick, by namespace/name, of the targets that take part; shadow counts in a dry run."""
-    state: ControllerState = field(default_factory=ControllerState)
-    """The controller's state after the tick."""
+    """Counts of the participants before the tick, by namespace/name; shadow counts in a dry run."""
     needs: Mapping[str, Need] = field(default_factory=dict)
     """What targets need for their own load, by namespace/name."""
+    learned: Learned | None = None
+    """Watts of a replica as the measured consumption tells; None without one."""
+    missed: MissedEffect | None = None
+    """The newest action whose effect on the measured draw did not come."""
+    record: Record = field(default_factory=Record)
+    """The saved state, as far as it is still valid; empty where it was not read."""
+    unread: tuple[str, str] | None = None
+    """What could not be read, as a sentence, and the error in it; None: nothing."""
+
+
+@dataclass(frozen=True)
+class Decision:
+    """What one tick decided, and why."""
+
     reason: str = IdleReason.HELD
     words: str = ""
     """A sentence for a reason that has no fixed one."""
+    problem: str | None = None
+    """Why the open plan was not carried out as it was made, or None."""
+    limit: str | None = None
+    """What keeps replicas from following the watts: AtMin, AtMax, RateLimited or RoundsToZero; None: nothing."""
     unmet: int = 0
     """Replicas wanted beyond all bounds, signed."""
     cancelled: bool = False
     """Whether a window ended without an action."""
     foreign: int = 0
     """Targets that someone else changed."""
-    action: Action | None = None
-    problem: str | None = None
-    """What went wrong, or None."""
-    problem_in_words: bool = False
-    """Whether `words` already contains the problem."""
     rebaselining: str | None = None
     """What a new baseline waits for, or None."""
-    limit: str | None = None
-    """What keeps replicas from following the watts: AtMin, AtMax, RateLimited or RoundsToZero; None: nothing."""
-    silent_for: float = 0.0
-    """Seconds since the last valid sample."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What came of the decision of one tick. Watts include the base power."""
+
+    state: ControllerState = field(default_factory=ControllerState)
+    """The controller's state after the tick."""
+    counts: Mapping[str, int] = field(default_factory=dict)
+    """Counts after the tick, by namespace/name, of the targets that take part; shadow counts in a dry run."""
+    action: Action | None = None
+    reason: str | None = None
+    """Why the decision was not carried out, or whose plan was; None: the decision's own reason holds."""
+    words: str = ""
+    """A sentence for what failed or remains to be done. It contains the problem, if there is one."""
+    problem: str | None = None
+    """What went wrong, or None."""
     load: Fraction | None = None
-    """Watts of what runs, with the base power; None where the watts of a replica are not known."""
-    learned: Learned | None = None
-    """Watts of a replica as the measured consumption tells; None without one."""
-    missed: MissedEffect | None = None
-    """The newest action whose effect on the measured draw did not come."""
+    """Watts of what runs; None where the watts of a replica are not known."""
     unmet_demand: int = 0
     """Replicas that autoscalers want beyond their caps."""
+
+
+@dataclass(frozen=True)
+class TickReport:
+    """One tick of a policy, for conditions, metrics, Events, the API and the sentence of the cycle."""
+
+    inputs: Inputs
+    decision: Decision = field(default_factory=Decision)
+    outcome: Outcome = field(default_factory=Outcome)
+
+    @property
+    def policy(self) -> PowerPolicy:
+        """The policy in force."""
+        return self.inputs.policy
+
+    @property
+    def state(self) -> ControllerState:
+        """The controller's state after the tick."""
+        return self.outcome.state
+
+    @property
+    def counts(self) -> Mapping[str, int]:
+        """Counts after the tick."""
+        return self.outcome.counts
+
+    @property
+    def reason(self) -> str:
+        """The reason for what happened, or why nothing did."""
+        return self.outcome.reason or self.decision.reason
+
+    @property
+    def words(self) -> str:
+        """A sentence for a reason that has no fixed one."""
+        return self.outcome.words or self.decision.words
+
+    @property
+    def problem(self) -> str | None:
+        """What went wrong, or None."""
+        return self.outcome.problem or self.decision.problem
+
+    @property
+    def problem_in_words(self) -> bool:
+        """Whether `words` already contains the problem."""
+        return bool(self.outcome.problem and self.outcome.words)
 
     @cached_property
     def left_out(self) -> Sequence[tuple[str, TargetStatus]]:
         """Name and status of the targets that take no part, or cannot be changed."""
-        return [(name, status) for name, status in self.statuses.items() if status.hold is not None]
+        return [(name, status) for name, status in self.inputs.statuses.items() if status.hold is not None]
 
     @property
     def over(self) -> Fraction | None:
         """Watts above the feed; None while it is kept or not known."""
-        if self.load is None or self.watts.watts is None or self.load <= self.watts.watts:
-            return None
-        return self.load - self.watts.watts
+        load, watts = self.outcome.load, self.inputs.watts.watts
+        return None if load is None or watts is None or load <= watts else load - watts
 
     @property
     def energy_left(self) -> Fraction | None:
@@ -152,31 +222,28 @@ class TickReport:
     @property
     def window_length(self) -> Fraction:
         """Seconds that the window of this mode lasts."""
-        return (
-            self.policy.increase.window
-            if self.state.mode is ControllerMode.PENDING_INCREASE
-            else self.policy.falls.window
-        )
+        rising = self.state.mode is ControllerMode.PENDING_INCREASE
+        return self.policy.increase.window if rising else self.policy.falls.window
 
     @property
     def window_age(self) -> Fraction | None:
         """Seconds since the open window began; None without one."""
         window = self.state.window
-        return (
-            None
-            if window is None or self.state.mode is ControllerMode.STABLE
-            else max(ZERO, self.now.at - window.since)
-        )
+        if window is None or self.state.mode is ControllerMode.STABLE:
+            return None
+        return max(ZERO, self.inputs.now.at - window.since)
 
     @property
     def ideal(self) -> Fraction | None:
         """Replicas that the watts carry, without bounds and rounding: L(W) / mean watts per replica."""
-        anchor, total = self.state.anchor, sum(self.counts.values())
-        if self.watts.watts is not None and total and self.policy.absolute:
-            return carried(self.policy, self.watts.watts) * total / self.policy.drawn(self.counts)
-        if anchor is None or self.watts.watts is None or not total:
+        anchor, total, watts = self.state.anchor, sum(self.counts.values()), self.inputs.watts.watts
+        if watts is None or not total:
+            return None
+        if self.policy.absolute:
+            return carried(self.policy, watts) * total / self.policy.drawn(self.counts)
+        if anchor is None:
             return None
         base = ZERO if self.policy.paper else self.policy.base_power
         differ = any(place.member.watts_per_replica for place in self.policy.places.values())
-        each = self.policy.drawn(self.counts) / total if differ else Fraction(1)
-        return affordable(anchor, max(ZERO, self.watts.watts - base)) / each if each else None
+        mean = self.policy.drawn(self.counts) / total if differ else Fraction(1)
+        return affordable(anchor, max(ZERO, watts - base)) / mean if mean else None

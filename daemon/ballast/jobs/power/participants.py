@@ -1,4 +1,4 @@
-"""What a policy sees of its targets: which take part, with how many replicas, within which bounds."""
+"""Which targets take part in a policy, with how many replicas, within which bounds, and what they draw."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 
 from ballast.actuation.scaling.target_status import ObstacleKind, TargetStatus
-from ballast.jobs.power.view import TickReport
 from ballast.power.autoscaled import NO_AUTOSCALERS, Autoscaled
 from ballast.power.policy import Member, PowerPolicy
+from ballast.power.sections.needs import Need
 
 Bounds = tuple[int, int]
 
 
 @dataclass(frozen=True)
-class SeenTargets:
+class Participants:
     """Counts, bounds and autoscalers by namespace/name of the targets that take part."""
 
     counts: Mapping[str, int] = field(default_factory=dict)
@@ -32,55 +32,61 @@ class SeenTargets:
         }
 
 
-def seen(
+def find_participants(
     policy: PowerPolicy,
     statuses: Mapping[str, TargetStatus],
     *,
     emergency: bool,
     stuck: Collection[str] = (),
-) -> SeenTargets:
+) -> Participants:
     """An anchored budget knows the targets that it can change; an absolute one all that draw watts.
 
     `stuck` are targets whose writes fail: an absolute budget counts with what they have.
     """
-    found = dict(_absolute(policy, statuses, stuck) if policy.absolute else _anchored(statuses, emergency))
-    return SeenTargets(
-        {name: count for name, (count, _) in found.items()},
-        {name: bounds for name, (_, bounds) in found.items()},
-        frozenset(name for name in found if statuses[name].usable and not (policy.absolute and name in stuck)),
+    rows = dict(_absolute(policy, statuses, stuck) if policy.absolute else _anchored(statuses, emergency))
+    return Participants(
+        {name: count for name, (count, _) in rows.items()},
+        {name: bounds for name, (_, bounds) in rows.items()},
+        frozenset(name for name in rows if statuses[name].usable and not (policy.absolute and name in stuck)),
     )
 
 
-def gated(view: TickReport, targets: SeenTargets) -> dict[str, Bounds]:
-    """The bounds at the present counts, within what targets need; autoscalers know their own needs."""
-    found = targets.bounds_at(view.counts)
-    for name, need in view.needs.items():
-        needs = view.policy.places[name].member.needs
-        if name in found and needs is not None and view.statuses[name].autoscaler is None:
-            found[name] = need.within(view.counts[name], found[name], needs.floor)
-    return found
+def bounds_with_needs(
+    policy: PowerPolicy,
+    statuses: Mapping[str, TargetStatus],
+    participants: Participants,
+    counts: Mapping[str, int],
+    needs: Mapping[str, Need],
+) -> dict[str, Bounds]:
+    """The bounds at these counts, within what targets need; autoscalers know their own needs."""
+    bounds = participants.bounds_at(counts)
+    for name, need in needs.items():
+        section = policy.places[name].member.needs
+        if name in bounds and section is not None and statuses[name].autoscaler is None:
+            bounds[name] = need.within(counts[name], bounds[name], section.floor)
+    return bounds
 
 
-def surging(view: TickReport) -> Fraction:
+def surge_watts(policy: PowerPolicy, statuses: Mapping[str, TargetStatus], counts: Mapping[str, int]) -> Fraction:
     """Watts of the pods that rollouts have beyond the replicas asked for.
 
     Where the workload's controller has not seen the newest generation, they may be those that a reduction removes.
     """
-    found = Fraction(0)
-    for name, count in view.counts.items():
-        workload = view.statuses[name].workload
+    total = Fraction(0)
+    for name, count in counts.items():
+        workload = statuses[name].workload
         if workload is None or not workload.rolling or workload.replicas is None:
             continue
         if workload.observed is None or workload.observed >= workload.generation:
-            found += max(0, workload.present - max(workload.replicas, count)) * view.policy.places[name].member.watts
-    return found
+            total += max(0, workload.present - max(workload.replicas, count)) * policy.places[name].member.watts
+    return total
 
 
-def autoscaled(
+def autoscaled_targets(
     policy: PowerPolicy, statuses: Mapping[str, TargetStatus], counts: Mapping[str, int]
 ) -> Mapping[str, Autoscaled]:
     """The targets with an autoscaler that can be capped; `counts` are the caps in force."""
-    found = {}
+    scaled = {}
     for name, count in counts.items():
         status = statuses[name]
         if status.autoscaler is None or not status.usable:
@@ -88,11 +94,11 @@ def autoscaled(
         original = status.original if status.original is not None else status.autoscaler.maximum
         most = max(min(original, policy.places[name].member.max), status.minimum)
         running = min(status.replicas or 0, count) if policy.absolute else status.replicas or 0
-        found[name] = Autoscaled(most, count, running, _wanted(status))
-    return found or NO_AUTOSCALERS
+        scaled[name] = Autoscaled(most, count, running, status.autoscaler.desired)
+    return scaled or NO_AUTOSCALERS
 
 
-def drawn(policy: PowerPolicy, statuses: Mapping[str, TargetStatus], counts: Mapping[str, int]) -> Fraction:
+def watts_drawn(policy: PowerPolicy, statuses: Mapping[str, TargetStatus], counts: Mapping[str, int]) -> Fraction:
     """Watts of what runs, with the base power: of autoscaled targets their replicas, of the others `counts`."""
     running = {}
     for name, count in counts.items():
@@ -102,14 +108,9 @@ def drawn(policy: PowerPolicy, statuses: Mapping[str, TargetStatus], counts: Map
     return policy.base_power + policy.drawn(running)
 
 
-def present(statuses: Mapping[str, TargetStatus]) -> dict[str, int]:
+def running_pods(statuses: Mapping[str, TargetStatus]) -> dict[str, int]:
     """Pods that run, as the controllers of the workloads count them; of kinds that do not tell, replicas asked for."""
-    found = {}
-    for name, status in statuses.items():
-        workload = status.workload
-        tells = workload is not None and workload.replicas is not None
-        found[name] = workload.present if workload is not None and tells else status.replicas or 0
-    return found
+    return {name: status.running or 0 for name, status in statuses.items()}
 
 
 def _anchored(statuses: Mapping[str, TargetStatus], emergency: bool) -> Iterator[tuple[str, tuple[int, Bounds]]]:
@@ -145,8 +146,3 @@ def _bounds(member: Member, status: TargetStatus, count: int) -> Bounds:
         ready = status.workload.ready if status.workload is not None else count
         low = count if ready < member.min_ready else max(low, member.min_ready)
     return low, max(low, high)
-
-
-def _wanted(status: TargetStatus) -> int | None:
-    """What the autoscaler would ask for, as far as it says."""
-    return None if status.autoscaler is None else status.autoscaler.desired
