@@ -25,9 +25,9 @@ from ballast.publishing.profiles import (
     trimaran_profile,
 )
 from ballast.settings import load
-from ballast.settings.extender import ExtenderSettings
+from ballast.settings.parts import ExtenderSettings
 from ballast.settings.secrets import SecretFile
-from ballast.settings.values.dns import subdomain
+from ballast.settings.values import subdomain
 
 if TYPE_CHECKING:
     from ballast.cli.packing import Packing

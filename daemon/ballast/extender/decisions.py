@@ -35,7 +35,7 @@ from ballast.scoring.scores import Scores
 from ballast.serving.board import Board
 from ballast.serving.extender import Priorities, Rejections, equal
 from ballast.serving.host_index import Hosts, Named
-from ballast.settings.extender import ExtenderSettings
+from ballast.settings.parts import ExtenderSettings
 
 BATCH = 25
 PAUSE = 0.0005

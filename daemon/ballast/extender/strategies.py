@@ -14,7 +14,7 @@ from ballast.scoring.crane import DEFAULT_POLICY, parse_policy
 from ballast.scoring.protocol import Strategy
 from ballast.scoring.strategy import names, strategy
 from ballast.settings import Settings
-from ballast.settings.names import variable
+from ballast.settings.model import variable
 
 FILES = ("policy", "node_power_model")
 """Keys whose value may be the name of a file."""

@@ -14,7 +14,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from ballast.base.clock import Clock
 from ballast.base.errors import SettingsError
-from ballast.settings.extender import ExtenderSettings
+from ballast.settings.parts import ExtenderSettings
 from ballast.settings.secrets import SecretFile
 
 _OF_BROWSERS = frozenset((b"origin", b"referer", b"cookie", b"accept-language"))

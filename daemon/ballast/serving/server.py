@@ -20,7 +20,7 @@ from ballast.base.clock import SystemClock
 from ballast.base.errors import SettingsError
 from ballast.base.malloc import tune_malloc
 from ballast.serving import protocol
-from ballast.settings.http import HttpSettings
+from ballast.settings.parts import HttpSettings
 
 BACKLOG = 1024
 """Connections that may wait to be accepted."""

@@ -9,12 +9,10 @@ from typing import TYPE_CHECKING, TypeAlias
 from urllib.parse import urlsplit
 
 from ballast.base.errors import SettingsError, UsageError
-from ballast.settings.extender import ExtenderSettings
-from ballast.settings.model import Settings
-from ballast.settings.names import variable
+from ballast.settings.model import Settings, variable
 from ballast.settings.part import Mode
+from ballast.settings.parts import ExtenderSettings, PublishingSettings
 from ballast.settings.prometheus import BUILT_IN_PRESETS
-from ballast.settings.publishing import PublishingSettings
 
 if TYPE_CHECKING:
     from ballast.scoring.protocol import Strategy

@@ -7,18 +7,14 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field, WithJsonSchema
 
-from ballast.settings.part import Mode, ModeSetting, Positive, SettingsPart
-from ballast.settings.values.collection import ListOf
-from ballast.settings.values.count import Count, Rate
-from ballast.settings.values.duration import Duration
-from ballast.settings.values.fraction import Load, LoadLimit, Share, Shares
-from ballast.settings.values.selector import selector
+from ballast.settings.part import Expert, Mode, ModeSetting, Positive, SettingsPart
+from ballast.settings.values import Count, Duration, ListOf, Load, LoadLimit, Rate, Share, Shares, selector
 
 
 def _planner(name: str) -> str:
     from ballast.eviction.planners.registry import planners  # numpy is slow to import
 
-    names = [each.name for each in planners()]
+    names = [planner.name for planner in planners()]
     if name not in names:
         raise ValueError(f"expected planners out of {', '.join(names)}; {name!r} is not one of them")
     return name
@@ -43,16 +39,16 @@ class EvictionSettings(SettingsPart):
     planners: ListOf[Planner] = ("relieve", "redistribute", "rebalance")
     """Planners that run."""
 
-    interval: Annotated[Duration, Positive] = Duration("60s")
+    interval: Expert[Annotated[Duration, Positive]] = Duration("60s")
     """Time between two plans."""
 
-    confirmations: Annotated[int, Field(ge=1)] = 3
+    confirmations: Expert[Annotated[int, Field(ge=1)]] = 3
     """Consecutive windows that must show a node as overloaded before it is relieved."""
 
-    max_moves: Count = Count.parse("1%")
+    max_moves: Expert[Count] = Count.parse("1%")
     """Maximum moves in one plan, as a count or a share of all pods."""
 
-    min_gain: Share = 0.0
+    min_gain: Expert[Share] = 0.0
     """Gain below which a move is not made."""
 
     high: LoadLimit = 0.8
@@ -61,26 +57,26 @@ class EvictionSettings(SettingsPart):
     low: LoadLimit = 0.6
     """Load at which relieving a node stops, as high."""
 
-    deviation: Load | None = None
+    deviation: Expert[Load | None] = None
     """Distance above the mean load of its pool from which a node is relieved, until half of that distance is left;
     replaces high and low."""
 
     target_high: LoadLimit = 0.7
     """Maximum predicted load of a target, as high; a resource that it lacks may reach its high."""
 
-    limit_total: Count = Count(5)
+    limit_total: Expert[Count] = Count(5)
     """Maximum evictions in one cycle."""
 
-    limit_node: Count = Count(1)
+    limit_node: Expert[Count] = Count(1)
     """Maximum evictions from one node in one cycle."""
 
-    limit_namespace: Count = Count(2)
+    limit_namespace: Expert[Count] = Count(2)
     """Maximum evictions from one namespace in one cycle."""
 
-    limit_workload: Count = Count.parse("10%")
+    limit_workload: Expert[Count] = Count.parse("10%")
     """Maximum evictions from one workload within workload_window."""
 
-    workload_window: Duration = Duration("30m")
+    workload_window: Expert[Duration] = Duration("30m")
     """Time over which limit_workload counts evictions."""
 
     rate: Annotated[ListOf[Rate], WithJsonSchema({"type": ["string", "integer", "array"]})] = (
@@ -90,27 +86,27 @@ class EvictionSettings(SettingsPart):
     """Maximum evictions over time, each as a count or a share of all pods; without a duration it is per hour. A share
     of few pods permits as many as the largest count here."""
 
-    rate_shares: Annotated[Shares, AfterValidator(_of_planners)] = {"relieve": 0.5}
+    rate_shares: Expert[Annotated[Shares, AfterValidator(_of_planners)]] = {"relieve": 0.5}
     """Share of each rate that only this planner may use, as long as it runs."""
 
-    confidence: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 3.0
+    confidence: Expert[Annotated[float, Field(ge=0, allow_inf_nan=False)]] = 3.0
     """Standard errors by which the gain of a move must exceed zero, beside its price."""
 
-    price: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 1.0
+    price: Expert[Annotated[float, Field(ge=0, allow_inf_nan=False)]] = 1.0
     """Price of an ordinary eviction: 1 is a fall of the sum of squared distances from the mean load by 0.001, such as
     moving a pod of 2% of a node to one that is 4.5 points less loaded; for relieve 0.1% of the node. 0: evictions are
     free."""
 
-    cooldown: Duration = Duration("10m")
+    cooldown: Expert[Duration] = Duration("10m")
     """Time after an eviction during which no other pod is evicted from the same node; relieve counts only its own."""
 
-    min_pod_age: Duration = Duration("10m")
+    min_pod_age: Expert[Duration] = Duration("10m")
     """Pods younger than this are left alone."""
 
-    min_node_age: Duration = Duration("5m")
+    min_node_age: Expert[Duration] = Duration("5m")
     """Nodes younger than this are left alone."""
 
-    quiet_after_scale: Duration = Duration("5m")
+    quiet_after_scale: Expert[Duration] = Duration("5m")
     """Workloads whose replica count changed within this time are left alone."""
 
     max_unavailable: Count = Count.parse("10%")
@@ -119,25 +115,25 @@ class EvictionSettings(SettingsPart):
     min_replicas: Annotated[int, Field(ge=0)] = 2
     """Workloads with fewer replicas are left alone."""
 
-    priority_below: int | None = None
+    priority_below: Expert[int | None] = None
     """Only pods with a lower priority are evicted; unset: any."""
 
-    pvc: Literal["allow", "refuse"] = "allow"
+    pvc: Expert[Literal["allow", "refuse"]] = "allow"
     """Whether pods with volume claims are evicted."""
 
-    local_storage: Literal["refuse", "memory", "allow"] = "refuse"
+    local_storage: Expert[Literal["refuse", "memory", "allow"]] = "refuse"
     """Whether pods with emptyDir volumes are evicted: memory permits those in memory, allow all of them."""
 
-    resource_claims: Literal["allow", "refuse"] = "refuse"
+    resource_claims: Expert[Literal["allow", "refuse"]] = "refuse"
     """Whether pods with resource claims are evicted."""
 
-    jobs: Literal["allow", "refuse"] = "refuse"
+    jobs: Expert[Literal["allow", "refuse"]] = "refuse"
     """Whether pods that run to an end are evicted."""
 
-    gangs: Literal["allow", "refuse"] = "refuse"
+    gangs: Expert[Literal["allow", "refuse"]] = "refuse"
     """Whether pods of a group that is started together are evicted."""
 
-    without_pdb: Literal["allow", "refuse"] = "allow"
+    without_pdb: Expert[Literal["allow", "refuse"]] = "allow"
     """Whether pods without a PodDisruptionBudget are evicted."""
 
     pod_selector: Annotated[str, AfterValidator(selector)] | None = None
@@ -149,33 +145,33 @@ class EvictionSettings(SettingsPart):
     exclude_namespaces: ListOf[str] = ()
     """Namespaces whose pods are left alone."""
 
-    operator_only: ListOf[Literal["exclude", "exclude-until", "evict", "evict-lifts"]] = ()
+    operator_only: Expert[ListOf[Literal["exclude", "exclude-until", "evict", "evict-lifts"]]] = ()
     """Annotations of Ballast that count on namespaces alone, not on pods and workloads, which tenants may change."""
 
-    grace_period: Duration | None = None
+    grace_period: Expert[Duration | None] = None
     """Termination grace period of an evicted pod; unset: the pod's own."""
 
-    ready_within: Annotated[Duration, Positive] = Duration("5m")
+    ready_within: Expert[Annotated[Duration, Positive]] = Duration("5m")
     """Time a replacement may take to become Ready; if it takes longer, its planner pauses for an hour."""
 
-    nominate: bool = False
+    nominate: Expert[bool] = False
     """Whether a pod that room is made for is nominated to that node; needs the right to patch pods/status."""
 
-    wait_for: Duration = Duration("2m")
+    wait_for: Expert[Duration] = Duration("2m")
     """Time that a pod has to wait before room is made for it."""
 
     landing: Literal["extender", "taint", "none"] = "extender"
     """What decides where replacements go. extender: Ballast, which schedulers ask. taint: the node of an evicted pod is
     tainted PreferNoSchedule until the replacement is bound. none: nothing, so only nodes at 0.9 are relieved."""
 
-    surge: bool = False
+    surge: Expert[bool] = False
     """Whether pods of Deployments are moved by one more replica that becomes Ready first."""
 
-    nodes_reserve: Annotated[int, Field(ge=0)] = 1
+    nodes_reserve: Expert[Annotated[int, Field(ge=0)]] = 1
     """Nodes that may be lost at any time after consolidate has emptied others: the rest still holds all pods."""
 
-    consolidate_nodes: Annotated[int, Field(ge=0)] = 1
+    consolidate_nodes: Expert[Annotated[int, Field(ge=0)]] = 1
     """Nodes that consolidate empties at a time; max_moves does not limit it."""
 
-    kappa: Annotated[float, Field(ge=0)] = 0.5
+    kappa: Expert[Annotated[float, Field(ge=0)]] = 0.5
     """Decides nothing any more."""

@@ -14,12 +14,8 @@ from pydantic_core import ErrorDetails
 from ballast.base.errors import SettingsError
 from ballast.settings.consistency import contradictions, impossible_windows, remarks
 from ballast.settings.messages import problem, shown
-from ballast.settings.model import Settings
-from ballast.settings.names import CONFIG_FILE, VARIABLES
-from ballast.settings.sources.aliases import AliasSource
-from ballast.settings.sources.environment import ORIGIN, EnvironmentSource
-from ballast.settings.sources.file import FileSource
-from ballast.settings.sources.source import GivenValue, SettingsSource
+from ballast.settings.model import CONFIG_FILE, VARIABLES, Settings
+from ballast.settings.sources import ORIGIN, AliasSource, EnvironmentSource, FileSource, GivenValue, SettingsSource
 
 TOKEN = "METRICS_PROVIDER_TOKEN"  # noqa: S105 - the name of a variable
 
@@ -78,12 +74,12 @@ def explain(environ: Mapping[str, str] | None = None, findings: SettingsFindings
 
 
 def _row(findings: SettingsFindings, name: str, part: str, field: str) -> dict[str, Any]:
-    given = findings.values.get((part, field))
-    if given is not None and (part, field) in findings.unusable:
-        value = given.value
+    entry = findings.values.get((part, field))
+    if entry is not None and (part, field) in findings.unusable:
+        value = entry.value
     else:
         value = getattr(getattr(findings.settings, part), field)
-    return {"name": name, "value": shown(part, field, value), "origin": given.origin if given else "default"}
+    return {"name": name, "value": shown(part, field, value), "origin": entry.origin if entry else "default"}
 
 
 def _build(
@@ -95,9 +91,9 @@ def _build(
     except ValidationError as error:
         errors = error.errors()
     bad, usable = set(map(_place, errors)), SettingsSource()
-    for place, given in values.items():
+    for place, entry in values.items():
         if place not in bad:
-            usable.give(*place, given.value, given.origin)
+            usable.give(*place, entry.value, entry.origin)
     return Settings(**usable()), errors
 
 

@@ -10,25 +10,24 @@ from pydantic import SecretStr
 from pydantic_core import ErrorDetails
 
 from ballast.base.redaction import HIDDEN
-from ballast.settings.masking import mask_address, mask_urls
-from ballast.settings.model import Settings
-from ballast.settings.names import VARIABLES, variable
-from ballast.settings.sources.source import GivenValue
+from ballast.settings.model import VARIABLES, Settings, variable
+from ballast.settings.secrets import mask_address, mask_urls
+from ballast.settings.sources import GivenValue
 from ballast.settings.telemetry import ResourceSetting
-from ballast.settings.values.count import Count
-from ballast.settings.values.duration import Duration
-from ballast.settings.values.speed import Speed
+from ballast.settings.values import LARGEST, Count, Duration, Speed
 
 _EXPECTED = {
     "bool_parsing": "true or false",
     "bool_type": "true or false",
     "int_parsing": "a whole number",
+    "int_parsing_size": f"a number of at most {LARGEST}",
     "int_type": "a whole number",
     "int_from_float": "a whole number",
     "float_parsing": "a number",
     "float_type": "a number",
     "finite_number": "a finite number",
     "string_type": "text",
+    "path_type": "the name of a file",
     "greater_than": "a number above {gt}",
     "greater_than_equal": "a number of at least {ge}",
     "less_than_equal": "a number of at most {le}",
@@ -57,13 +56,13 @@ def problem(error: ErrorDetails, values: Mapping[tuple[str, str], GivenValue]) -
     """One validation error as a sentence: variable, value, origin, what is allowed, the next step."""
     part, field = (*map(str, error["loc"]), "", "")[:2]
     name = variable(part, field) if (part, field) in VARIABLES.values() else f"{part}.{field}"
-    given = values.get((part, field))
-    if given is None:
+    entry = values.get((part, field))
+    if entry is None:
         return f"{name}: {_expectation(error)}."
-    text = json.dumps(shown(part, field, given.value), ensure_ascii=False)
+    text = json.dumps(shown(part, field, entry.value), ensure_ascii=False)
     default = shown(part, field, getattr(getattr(Settings(), part), field))
     fallback = "" if default is None else f" to use {json.dumps(default)}"
-    return f"{name} is {text} ({given.origin}): {_expectation(error)}. Correct it, or unset it{fallback}."
+    return f"{name} is {text} ({entry.origin}): {_expectation(error)}. Correct it, or unset it{fallback}."
 
 
 def _expectation(error: ErrorDetails) -> str:

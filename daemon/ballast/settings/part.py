@@ -4,9 +4,17 @@ from __future__ import annotations
 
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, TypeAlias
+from typing import Annotated, Any, Final, TypeAlias, TypeVar
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, WithJsonSchema
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, field_validator
+
+from ballast.settings.values import LARGEST, Written
+
+_T = TypeVar("_T")
+
+EXPERT: Final = "expert"
+Expert: TypeAlias = Annotated[_T, EXPERT]
+"""A setting that few ever change: `Expert[Duration]`. It stands in the second table of docs/settings.md."""
 
 
 class SettingsPart(BaseModel):
@@ -19,6 +27,13 @@ class SettingsPart(BaseModel):
         allow_inf_nan=False,
         coerce_numbers_to_str=True,
     )
+
+    @field_validator("*")
+    @classmethod
+    def _check_size(cls, value: Any) -> Any:
+        if isinstance(value, int) and abs(value) > LARGEST:
+            raise ValueError(f"expected a number of at most {LARGEST}")
+        return value
 
 
 class Mode(StrEnum):
@@ -52,8 +67,16 @@ def _existing(path: Path) -> Path:
         raise ValueError(f"expected a readable file ({error.strerror})") from None
 
 
-ModeSetting: TypeAlias = Annotated[
-    Mode, BeforeValidator(_mode), WithJsonSchema({"enum": ["off", "dry-run", "on", True, False]})
-]
+def _strategy(name: str) -> str:
+    from ballast.scoring.strategy import names  # numpy is slow to import, and most commands need no strategy
+
+    if name not in names():
+        raise ValueError(f"expected one of {', '.join(names())}")
+    return name
+
+
+ModeSetting: TypeAlias = Annotated[Mode, Written(_mode, {"enum": ["off", "dry-run", "on", True, False]})]
 File: TypeAlias = Annotated[Path, BeforeValidator(_path), AfterValidator(_existing)]
 Positive = AfterValidator(_positive)
+Strategy: TypeAlias = Annotated[str, AfterValidator(_strategy)]
+"""The name of a strategy for labels, metrics or the extender."""

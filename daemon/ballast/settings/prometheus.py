@@ -11,9 +11,8 @@ from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, WithJson
 
 from ballast.base.errors import UsageError
 from ballast.base.registry import Registry
-from ballast.settings.part import File, Positive, SettingsPart
-from ballast.settings.values.collection import as_list, as_map
-from ballast.settings.values.duration import Duration
+from ballast.settings.part import Expert, File, Positive, SettingsPart
+from ballast.settings.values import Duration, Written, as_list, as_map
 
 _QUOTED = r"""("(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*'|`[^`]*`)"""
 _MATCHER = re.compile(rf"""([A-Za-z_][A-Za-z0-9_.]*|"[^"\\\n]+")\s*(=~|!~|!=|=)\s*{_QUOTED}""")
@@ -75,7 +74,7 @@ def quoted_label(name: str) -> str:
     return name if _PLAIN_NAME.fullmatch(name) else '"' + name.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
-Presets = Annotated[str, BeforeValidator(_preset), WithJsonSchema({"type": ["string", "array"]})]
+Presets = Annotated[str, Written(_preset, {"type": ["string", "array"]})]
 """Names of presets, built in or of other packages, separated by commas."""
 
 
@@ -102,14 +101,14 @@ def _matchers(value: object) -> list[str]:
     if isinstance(text, str) and text.startswith("{") and text.endswith("}"):
         text = text[1:-1]
     items = [str(item).strip() for item in as_list(text)]
-    found = []
+    matchers = []
     for item in items:
         match = _MATCHER.fullmatch(item)
         if match is None:
             raise ValueError(f'expected label matchers such as cluster="a",job=~"node.*"; {item} is not one')
         name = match.group(1)
-        found.append(item if name.startswith('"') else quoted_label(name) + item[len(name) :])
-    return found
+        matchers.append(item if name.startswith('"') else quoted_label(name) + item[len(name) :])
+    return matchers
 
 
 def _headers(value: object) -> dict[str, str]:
@@ -151,19 +150,19 @@ class PrometheusSettings(SettingsPart):
     ca_file: File | None = None
     """CA certificates that verify the server."""
 
-    cert_file: File | None = None
+    cert_file: Expert[File | None] = None
     """Client certificate (mTLS)."""
 
-    key_file: File | None = None
+    key_file: Expert[File | None] = None
     """Private key of the client certificate."""
 
     headers: Annotated[Mapping[str, str], BeforeValidator(_headers), Field(repr=False)] = {}
     """Additional request headers, such as {"X-Scope-OrgID": "team"}; values are never shown."""
 
-    timeout: Annotated[Duration, Positive] = Duration("10s")
+    timeout: Expert[Annotated[Duration, Positive]] = Duration("10s")
     """Maximum time of one query."""
 
-    insecure_skip_verify: bool = False
+    insecure_skip_verify: Expert[bool] = False
     """Accept any server certificate."""
 
     token: Annotated[SecretStr | None, Field(exclude=True)] = None

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
+from pydantic.fields import FieldInfo
+
 from ballast.settings.messages import shown
-from ballast.settings.model import Settings
-from ballast.settings.names import variable
-from ballast.settings.part import SettingsPart
+from ballast.settings.model import Settings, variable
+from ballast.settings.part import EXPERT, SettingsPart
 
 _INTRODUCTION = """\
 # Settings
@@ -28,6 +29,16 @@ same keys in lower case (`prometheus: {url: ...}`); the environment takes preced
 
 An unknown `BALLAST_*` variable stops the start. Variables that Kubernetes injects for Services whose name begins with
 `ballast`, such as `BALLAST_PORT_2020_TCP_ADDR`, are ignored.
+
+## Common
+
+In the configuration file the keys of one power policy may stand beside `mode`; several stand under `power.policies`.
+"""
+
+_EXPERT = """\
+## Expert
+
+Few installations change these. They are read and checked like the others.
 """
 
 _ALIASES = """\
@@ -47,14 +58,10 @@ Datadog are refused; `METRICS_PROVIDER_APP_KEY`, `SIGNALFX_*` and `DATADOG_*` ar
 | `LOG_LEVEL` | `BALLAST_LOG__LEVEL` |
 """
 
-_POLICIES = """
-In the configuration file the keys of one policy may stand beside `mode`; several stand under `power.policies`.
-"""
-
 
 def markdown() -> str:
     """The text of docs/settings.md."""
-    return "\n".join([_INTRODUCTION, *_sections(), _ALIASES])
+    return "\n".join([_INTRODUCTION, table(expert=False), _EXPERT, table(expert=True), _ALIASES])
 
 
 def json_schema() -> dict[str, Any]:
@@ -72,16 +79,22 @@ def _parts() -> Iterator[tuple[str, type[SettingsPart]]]:
         yield name, info.annotation
 
 
-def _sections() -> Iterator[str]:
-    for name, part in _parts():
-        yield f"## {name}\n\n{part.__doc__}\n"
-        yield "| variable | default | what |\n|---|---|---|"
-        for field, info in part.model_fields.items():
-            if not info.exclude:
-                default = _default(shown(name, field, info.default))
-                what = (info.description or "").replace("\n", " ").replace("|", "\\|")
-                yield f"| `{variable(name, field)}` | {default} | {_allowed(part, field)}{what} |"
-        yield _POLICIES if name == "power" else ""
+def table(expert: bool, name: Callable[[str, str], str] = variable) -> str:
+    """A table of the settings of one tier by part; `name` writes a part and a field as the reader needs them."""
+    rows = ["| variable | default | what |", "|---|---|---|"]
+    for part, described in _parts():
+        fields = [field for field, info in described.model_fields.items() if _in_tier(info, expert)]
+        rows.extend([f"| **{part}** | | {described.__doc__} |"] if fields else [])
+        for field in fields:
+            info = described.model_fields[field]
+            default = _default(shown(part, field, info.default))
+            what = (info.description or "").replace("\n", " ").replace("|", "\\|")
+            rows.append(f"| `{name(part, field)}` | {default} | {_allowed(described, field)}{what} |")
+    return "\n".join(rows) + "\n"
+
+
+def _in_tier(info: FieldInfo, expert: bool) -> bool:
+    return not info.exclude and (EXPERT in info.metadata) == expert
 
 
 def _default(value: Any) -> str:

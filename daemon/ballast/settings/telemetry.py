@@ -6,13 +6,11 @@ import re
 from collections.abc import Mapping
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, WithJsonSchema
+from pydantic import BaseModel, ConfigDict
 
-from ballast.settings.part import Positive, SettingsPart
+from ballast.settings.part import Expert, Positive, SettingsPart
 from ballast.settings.prometheus import BUILT_IN_PRESETS, PRESETS
-from ballast.settings.values.collection import TEXT_OR_MAP, as_list, as_map
-from ballast.settings.values.duration import Duration
-from ballast.settings.values.speed import Speed
+from ballast.settings.values import TEXT_OR_MAP, Duration, Speed, Written, as_list, as_map
 
 KNOWN_RESOURCES = tuple(dict.fromkeys(name for names in BUILT_IN_PRESETS.values() for name in names))
 EVERY_NODE = "*"
@@ -35,16 +33,16 @@ def _resources(value: object) -> list[ResourceSetting]:
     if isinstance(value, tuple) and all(isinstance(item, ResourceSetting) for item in value):
         return list(value)
     if isinstance(value, Mapping) or (isinstance(value, str) and value.strip().startswith("{")):
-        found = [_described(name, details) for name, details in as_map(value).items()]
+        resources = [_described(name, details) for name, details in as_map(value).items()]
     else:
-        found = [_plain(item) for item in as_list(value)]
-    if not found:
+        resources = [_plain(item) for item in as_list(value)]
+    if not resources:
         raise ValueError("expected at least one resource, such as cpu,memory")
-    names = [resource.name for resource in found]
+    names = [resource.name for resource in resources]
     doubled = sorted({name for name in names if names.count(name) > 1})
     if doubled:
         raise ValueError(f"expected each resource once; {', '.join(doubled)} is given more than once")
-    return found
+    return resources
 
 
 def _plain(item: object) -> ResourceSetting:
@@ -62,20 +60,20 @@ def _plain(item: object) -> ResourceSetting:
 
 
 def _described(name: str, details: object) -> ResourceSetting:
-    given = {} if details is None else details
-    if isinstance(given, str):
+    keys = {} if details is None else details
+    if isinstance(keys, str):
         raise ValueError(f'expected a map for {name}, such as {{"{name}": {{"query": "..."}}}}')
-    if not isinstance(given, Mapping):
+    if not isinstance(keys, Mapping):
         raise ValueError(f"expected a map for {name}, with the keys query, freshness, node_label")
-    unknown = sorted(set(map(str, given)) - {"query", "freshness", "node_label"})
+    unknown = sorted(set(map(str, keys)) - {"query", "freshness", "node_label"})
     if unknown:
         raise ValueError(
             f"expected the keys query, freshness, node_label for {name}; {', '.join(unknown)} is not one of them"
         )
-    for key, text in given.items():
+    for key, text in keys.items():
         if text is not None and (not isinstance(text, str) or not text.strip()):
             raise ValueError(f"expected text for {key} of {name}")
-    resource = ResourceSetting(name=name, **given)
+    resource = ResourceSetting(name=name, **keys)
     if resource.node_label is not None:
         _label_names(resource.node_label)
     if not re.fullmatch(r"[a-z][a-z0-9_-]*", name):
@@ -127,34 +125,31 @@ class TelemetrySettings(SettingsPart):
     interval: Annotated[Duration, Positive] = Duration("30s")
     """Time between two readings."""
 
-    resources: Annotated[
-        tuple[ResourceSetting, ...],
-        BeforeValidator(_resources),
-        WithJsonSchema({"type": ["string", "array", "object"]}),
-    ] = (ResourceSetting(name="cpu"), ResourceSetting(name="memory"))
+    resources: Annotated[tuple[ResourceSetting, ...], Written(_resources, {"type": ["string", "array", "object"]})] = (
+        ResourceSetting(name="cpu"),
+        ResourceSetting(name="memory"),
+    )
     """Names among cpu, memory, disk, network, gpu, psi-cpu, psi-memory, psi-io, or a map such as {"cpu": {}, "gpu":
     {"query": "...", "freshness": "...", "node_label": "Hostname"}}; a query gives a ratio 0..1 per node, freshness the
     Unix time of its newest sample; an entry for a known name overrides its preset."""
 
-    node_label: Annotated[
-        str | None, BeforeValidator(_label_names), WithJsonSchema({"type": ["string", "array", "null"]})
-    ] = None
+    node_label: Annotated[str | None, Written(_label_names, {"type": ["string", "array", "null"]})] = None
     """Label of the series that holds the node's name, such as node or k8s.node.name; of several, separated by commas,
     the first that names a node counts. Unset: the preset's, usually instance."""
 
-    node_identity: str | None = None
+    node_identity: Expert[str | None] = None
     """Kubernetes label of the node that holds its name in the series, such as example.com/hostname; unset: only its
     name, addresses and host names are matched."""
 
-    node_rewrite: Annotated[Mapping[str, str], BeforeValidator(_rewrites), TEXT_OR_MAP] = {}
+    node_rewrite: Expert[Annotated[Mapping[str, str], Written(_rewrites, TEXT_OR_MAP)]] = {}
     """Rewrites the node names of the series before they are looked up: a map from patterns that match the whole name
     to replacements, such as {"(.+)-metal": "$1"}."""
 
-    network_speed: Annotated[Mapping[str, Speed], BeforeValidator(_speeds), TEXT_OR_MAP] = {}
+    network_speed: Expert[Annotated[Mapping[str, Speed], Written(_speeds, TEXT_OR_MAP)]] = {}
     """Link speed where the exporter does not report it: one for all nodes, such as 10Gbit, or a map such as {"node-a":
     "25Gbit", "*": "10Gbit"}."""
 
-    offset: Duration = Duration("0s")
+    offset: Expert[Duration] = Duration("0s")
     """Minimum age of a query time, for a Prometheus that scrapes or receives late; query times stay multiples of
     the interval."""
 

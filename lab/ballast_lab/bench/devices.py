@@ -12,7 +12,7 @@ from multiprocessing.context import SpawnProcess
 
 from ballast.serving.app import create_app
 from ballast.serving.server import Server
-from ballast.settings.http import HttpSettings
+from ballast.settings.parts import HttpSettings
 from ballast_lab.bench.extender import NODES, REQUESTS, ask, orders_of, pin, service
 from ballast_lab.bench.rows import Row, at_most
 

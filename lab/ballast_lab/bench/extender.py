@@ -41,8 +41,7 @@ from ballast.serving.board import Board
 from ballast.serving.rendering import render
 from ballast.serving.server import Server
 from ballast.settings import load
-from ballast.settings.extender import ExtenderSettings
-from ballast.settings.http import HttpSettings
+from ballast.settings.parts import ExtenderSettings, HttpSettings
 from ballast_lab.bench.processes import simulated
 from ballast_lab.bench.rows import Row, all_equal, at_most
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ballast.settings.names import VARIABLES
+from ballast.settings.model import VARIABLES
 from tests.unit.settings.test_environment import service
 
 Run = Callable[..., int]

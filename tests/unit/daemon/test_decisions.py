@@ -23,7 +23,7 @@ from ballast.scoring.residual import Criterion
 from ballast.scoring.strategy import NAMES, strategy
 from ballast.serving.board import Board
 from ballast.serving.rendering import render
-from ballast.settings.extender import ExtenderSettings
+from ballast.settings.parts import ExtenderSettings
 from tests.fakes import FakeClock
 from tests.unit.placement.snapshots import LARGE, SMALL, TIME, pod, snapshot
 

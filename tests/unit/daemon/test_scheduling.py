@@ -10,7 +10,7 @@ import requests
 
 from ballast.base.errors import SettingsError
 from ballast.runtime.daemon import Daemon
-from ballast.settings.http import HttpSettings
+from ballast.settings.parts import HttpSettings
 from ballast_lab.harness.process import free_port
 from tests.unit.daemon.rig import POD, Rig, condition, get, metric, until
 

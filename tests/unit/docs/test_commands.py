@@ -11,7 +11,7 @@ from typer.main import get_command
 
 from ballast.cli.app import app
 from ballast.cli.lazy import LazyCommand
-from ballast.settings.names import VARIABLES
+from ballast.settings.model import VARIABLES
 from tests.unit.docs.pages import NAMES, ROOT, blocks
 
 SHELL = ("sh", "bash", "shell", "console")

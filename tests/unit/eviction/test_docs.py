@@ -5,7 +5,7 @@ from pathlib import Path
 
 from ballast.eviction.gate import ROWS
 from ballast.settings import explain
-from ballast.settings.names import VARIABLES, variable
+from ballast.settings.model import VARIABLES, variable
 
 PAGE = Path(__file__).parents[3] / "docs" / "evictions.md"
 FIELDS = {field.upper(): variable(part, field) for part, field in VARIABLES.values() if part == "eviction"}

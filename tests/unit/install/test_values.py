@@ -10,7 +10,7 @@ import pytest
 from ballast.extender.strategies import Strategies
 from ballast.power.policy_reader import read
 from ballast.settings import Mode, Settings, load
-from ballast.settings.names import CONFIG_FILE, VARIABLES
+from ballast.settings.model import CONFIG_FILE, VARIABLES
 from tests.unit.install.chart import (
     EVERYTHING,
     MONITORING,

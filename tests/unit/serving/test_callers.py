@@ -21,7 +21,7 @@ from ballast.serving.app import create_app
 from ballast.serving.callers import BURST, MOST_CALLERS, RATE, Callers, RateLimit
 from ballast.serving.server import Server
 from ballast.settings import HttpSettings
-from ballast.settings.extender import ExtenderSettings
+from ballast.settings.parts import ExtenderSettings
 from tests.fakes import FakeClock
 from tests.unit.serving.client import Answer, ask
 from tests.unit.serving.test_extender import FORMS, Fake

@@ -21,7 +21,7 @@ from ballast.base.metrics import Metrics
 from ballast.serving import protocol, server
 from ballast.serving.app import MAX_BODY, create_app
 from ballast.serving.server import Server
-from ballast.settings.http import HttpSettings
+from ballast.settings.parts import HttpSettings
 from tests.unit.serving.client import ask
 from tests.unit.serving.world import LOOPBACK, board_of, fleet, serving, snapshot
 

@@ -15,7 +15,7 @@ from ballast.serving.app import create_app
 from ballast.serving.board import Board, DaemonAnswers
 from ballast.serving.rendering import render
 from ballast.serving.server import Server
-from ballast.settings.http import HttpSettings
+from ballast.settings.parts import HttpSettings
 from tests.fakes import FakeClock
 
 TIME = 1_700_000_000.0

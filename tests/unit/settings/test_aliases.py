@@ -6,7 +6,7 @@ import pytest
 
 from ballast.base.errors import SettingsError
 from ballast.settings import examine, explain, load
-from ballast.settings.sources import aliases
+from ballast.settings import sources as aliases
 
 
 def row(name: str, environ: dict[str, str]) -> dict[str, object]:

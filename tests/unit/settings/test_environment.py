@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from ballast.base.errors import SettingsError
 from ballast.settings import Duration, Mode, ResourceSetting, Settings, examine, load
-from ballast.settings.names import VARIABLES, injected, suggestion
+from ballast.settings.model import VARIABLES, injected, suggestion
 
 
 def problems(**environ: str) -> tuple[str, ...]:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from ballast.base.errors import SettingsError
 from ballast.settings import examine, explain, load, mask_urls
-from ballast.settings.masking import mask_address
+from ballast.settings.secrets import mask_address
 
 
 def everything(environ: dict[str, str]) -> str:

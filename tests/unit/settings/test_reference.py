@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 from ballast.settings import explain
-from ballast.settings.names import VARIABLES
+from ballast.settings.model import VARIABLES
 from ballast.settings.reference import json_schema, markdown
 
 PAGE = Path(__file__).parents[3] / "docs" / "settings.md"
@@ -18,6 +18,14 @@ def test_the_page_and_the_explanation_have_every_variable() -> None:
     page, names = markdown(), [row["name"] for row in explain({})]
     assert names == ["BALLAST_CONFIG_FILE", *VARIABLES]
     assert not [name for name in VARIABLES if f"| `{name}` |" not in page]
+
+
+def test_a_newcomer_meets_about_forty_settings() -> None:
+    common, expert = markdown().split("\n## Expert\n")
+    assert 35 <= common.count("| `BALLAST_") <= 50
+    assert "`BALLAST_PROMETHEUS__URL`" in common
+    for name in ("EVICTION__KAPPA", "EVICTION__PRICE", "PUBLISHING__JITTER", "WINDOWS__MIN_SAMPLES", "CLUSTER__BURST"):
+        assert f"| `BALLAST_{name}` |" in expert
 
 
 def test_the_schema_has_every_setting_and_stands_alone() -> None:

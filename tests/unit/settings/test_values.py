@@ -2,16 +2,17 @@ from __future__ import annotations
 
 import json
 import pickle
+from pathlib import Path
 from string import ascii_letters
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ballast.settings import Count, Duration, Rate
-from ballast.settings.publishing import PublishingSettings
-from ballast.settings.values.collection import as_list, as_map, split
-from ballast.settings.values.speed import Speed
+from ballast.settings import Count, Duration, Rate, examine, explain
+from ballast.settings.model import VARIABLES, Settings
+from ballast.settings.parts import PublishingSettings
+from ballast.settings.values import Speed, as_list, as_map, split
 
 
 @pytest.mark.parametrize(
@@ -120,3 +121,51 @@ def test_a_speed_is_in_bytes_a_second(text: str, bytes_per_second: float) -> Non
 def test_a_speed_needs_its_unit(text: str) -> None:
     with pytest.raises(ValueError, match="10Gbit"):
         Speed(text)
+
+
+NINES = "9" * 400
+
+
+def fields(part: str, text: str) -> str:
+    return "".join(f"  {field}: {text}\n" for owner, field in VARIABLES.values() if owner == part)
+
+
+UNITS = ("", "s", "d", "%", "/1h", "%/1d", "TB")
+
+
+@pytest.mark.parametrize("number", [NINES, f"0x{'f' * 5000}"])
+def test_no_number_is_too_long_for_a_sentence(number: str, tmp_path: Path) -> None:
+    path = tmp_path / "ballast.yaml"
+    texts = [number + unit for unit in UNITS] + [f"-{number}", f"[{number}]", f'{{"cpu": {number}}}', f"1/{number}h"]
+    for text in texts:
+        path.write_text("".join(f"{part}:\n{fields(part, text)}" for part in Settings.model_fields))
+        for environ in (dict.fromkeys(VARIABLES, text), {"BALLAST_CONFIG_FILE": str(path)}):
+            findings = examine(environ)
+            assert explain(environ, findings)
+            assert all("expected" in problem for problem in findings.problems)
+            assert not [problem for problem in findings.problems if "sys.set_int" in problem or "Unable to" in problem]
+
+
+@pytest.mark.parametrize("text", [NINES, f"{NINES}s", f"{NINES}d", "100001d", 1e300, 10**30])
+def test_a_duration_that_no_timer_takes_is_refused(text: str | float) -> None:
+    with pytest.raises(ValueError, match="15s, 5m, 1h or 1h30m"):
+        Duration(text)
+
+
+@pytest.mark.parametrize("value", [NINES, f"{NINES}%", "9" * 5000, "9" * 20, f"{'0' * 400}5"])
+def test_a_count_beyond_every_cluster_is_refused(value: str) -> None:
+    with pytest.raises(ValueError, match="a count such as 5 or a share such as 10%"):
+        Count.parse(value)
+    with pytest.raises(ValueError, match="a rate such as 20/1h"):
+        Rate.parse(f"{value}/1h")
+
+
+def test_an_infinite_speed_is_refused() -> None:
+    with pytest.raises(ValueError, match="a link speed with its unit"):
+        Speed(f"{NINES}Gbit")
+
+
+def test_whole_numbers_that_no_program_counts_to_are_refused() -> None:
+    for name in ("BALLAST_WINDOWS__MIN_SAMPLES", "BALLAST_CLUSTER__BURST", "BALLAST_EVICTION__PRIORITY_BELOW"):
+        [problem] = examine({name: NINES}).problems
+        assert "expected a number of at most 9223372036854775807. Correct it, or unset it" in problem

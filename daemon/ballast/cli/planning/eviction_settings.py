@@ -14,7 +14,7 @@ from ballast.base.errors import SettingsError, UsageError
 from ballast.eviction.rules import UNLIMITED, GateRules
 from ballast.planning.rules import rules_of
 from ballast.settings import Settings, examine
-from ballast.settings.names import VARIABLES, variable
+from ballast.settings.model import VARIABLES, variable
 
 _PART = "eviction"
 _WEIGHTS = "weights"

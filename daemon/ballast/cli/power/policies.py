@@ -10,9 +10,9 @@ from ballast.base.errors import SettingsError, UsageError
 from ballast.power.policy import PowerPolicy
 from ballast.power.policy_reader import read
 from ballast.power.policy_rules import remarks, unusable_at
-from ballast.settings.masking import mask_urls
-from ballast.settings.names import CONFIG_FILE
-from ballast.settings.sources.file import FileSource
+from ballast.settings.model import CONFIG_FILE
+from ballast.settings.secrets import mask_urls
+from ballast.settings.sources import FileSource
 
 _GAP = "the median gap between rows of the feed"
 

@@ -1,1 +1,0 @@
-"""Where settings come from: the environment, variables of load-watcher, the configuration file."""
