@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pytest_httpserver import HTTPServer
 
-from ballast.base.answer_budget import ANSWERS, AnswerBudget, AnswersInFlight
 from ballast.base.errors import SourceUnavailable
+from ballast.base.memory import ANSWERS, AnswerBudget, AnswersInFlight
 from ballast.settings import PrometheusSettings, Settings
 from ballast.telemetry.error_messages import TooLarge
 from ballast.telemetry.http import HttpSession

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from ballast.base.words import named, pods
+from ballast.base.text import named, pods
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from rich.table import Table
 
 from ballast.base import log
 from ballast.base.errors import BadFile, BallastError, UsageError
-from ballast.base.words import duration
+from ballast.base.text import duration
 from ballast.cli.live import daemons_explanation
 from ballast.cli.observing.remote import NoAnswer, Remote, find
 from ballast.cli.output import Output, OutputOption

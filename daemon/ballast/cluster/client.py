@@ -14,7 +14,7 @@ import msgspec
 import urllib3
 from urllib3.exceptions import HTTPError, InsecureRequestWarning
 
-from ballast.base import redaction
+from ballast.base import text
 from ballast.base.clock import SystemClock
 from ballast.base.deadlines import deadline, keep_deadlines
 from ballast.base.errors import AnswerTooLarge, ClusterError, SettingsError, Unauthorized, Unreachable
@@ -103,7 +103,7 @@ class KubeApi:
     @property
     def server(self) -> str:
         """The URL of the API server, without a user."""
-        return redaction.without_user(self._url)
+        return text.without_user(self._url)
 
     def request(
         self,
@@ -268,9 +268,9 @@ class KubeApi:
     def hidden(self, said: bytes) -> bytes:
         """Without what this process proves its identity with: a refusal may repeat it."""
         own, proxy = self._configuration, str(self._configuration.proxy or "")
-        words = map(redaction.of_authorization, (own.api_key or {}).values())
-        proxied = (*redaction.of_proxy(proxy), *redaction.of_headers(own.proxy_headers or {}))
-        return redaction.removed(said, (*redaction.of_url(self._url), *proxied, *chain.from_iterable(words)))
+        words = map(text.secrets_of_authorization, (own.api_key or {}).values())
+        proxied = (*text.secrets_of_proxy(proxy), *text.secrets_of_headers(own.proxy_headers or {}))
+        return text.without_secrets(said, (*text.secrets_of_url(self._url), *proxied, *chain.from_iterable(words)))
 
     def _unreachable(self, error: Exception) -> Unreachable:
         reason = getattr(error, "reason", None) or error

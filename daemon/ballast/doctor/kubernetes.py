@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 
 from ballast.base.clock import AHEAD
-from ballast.base.words import named
+from ballast.base.text import named
 from ballast.cluster.identity import known_namespace
 from ballast.doctor.cluster_view import OWN_PODS, CheckNotPossible, Document, part, text, title
 from ballast.doctor.evidence import Evidence

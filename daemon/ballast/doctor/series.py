@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
-from ballast.base.words import named
+from ballast.base.text import named
 from ballast.doctor.evidence import Evidence
 from ballast.doctor.finding import Finding
 from ballast.model.node import Node

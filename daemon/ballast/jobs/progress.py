@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-from ballast.base.words import duration
+from ballast.base.text import duration
 from ballast.cluster.context import Context
 from ballast.model.snapshot import Snapshot
 from ballast.publishing.freeze import Freeze

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from ballast.answers.api import StatusCondition
-from ballast.base.words import duration, named
+from ballast.base.text import duration, named
 from ballast.cluster.conditions import Conditions
 from ballast.jobs.telemetry import TelemetryCycle
 from ballast.jobs.unmeasured import unmeasured

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ballast.base.words import named
+from ballast.base.text import named
 from ballast.model.node import Node
 from ballast.model.node_state import NodeState
 from ballast.model.snapshot import Snapshot

@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from ballast.base.words import named
+from ballast.base.text import named
 from ballast.publishing.annotations import window_end
 from ballast.publishing.label_plan import PublishedKeys
 

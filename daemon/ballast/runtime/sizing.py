@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ballast.base.answer_budget import IN_FLIGHT
-from ballast.base.body_budget import MIB, BodyBudget
-from ballast.base.malloc import KEEP
+from ballast.base.memory import IN_FLIGHT, KEEP, MIB, BodyBudget
 from ballast.cluster.listing import LARGEST_OBJECT
 from ballast.cluster.objects.decoding import POOL_BYTES
 from ballast.cluster.objects.object_budget import IN_ALL

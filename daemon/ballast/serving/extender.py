@@ -14,10 +14,9 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from ballast.base.body_budget import BodiesInFlight, BodyBudget
 from ballast.base.clock import Clock
 from ballast.base.errors import NOT_JSON, BallastError, UsageError
-from ballast.base.malloc import FreedMemory
+from ballast.base.memory import BodiesInFlight, BodyBudget, FreedMemory
 from ballast.base.metrics import Metrics
 from ballast.cluster.objects import wire
 from ballast.placement.choice import NEUTRAL

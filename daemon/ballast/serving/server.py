@@ -18,7 +18,7 @@ from starlette.types import ASGIApp
 
 from ballast.base.clock import SystemClock
 from ballast.base.errors import SettingsError
-from ballast.base.malloc import tune_malloc
+from ballast.base.memory import tune_malloc
 from ballast.serving import protocol
 from ballast.settings.parts import HttpSettings
 

@@ -9,7 +9,7 @@ from typing import Any
 from pydantic import SecretStr
 from pydantic_core import ErrorDetails
 
-from ballast.base.redaction import HIDDEN
+from ballast.base.text import HIDDEN
 from ballast.settings.model import VARIABLES, Settings, variable
 from ballast.settings.secrets import mask_address, mask_urls
 from ballast.settings.sources import GivenValue

@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 
 from ballast.base.errors import SettingsError
-from ballast.base.redaction import HIDDEN
+from ballast.base.text import HIDDEN
 
 _URL = re.compile(r"(?<=://)[^\s\"'<>]+")
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")

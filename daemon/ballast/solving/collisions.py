@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ballast.base.errors import Infeasible
-from ballast.base.words import named
+from ballast.base.text import named
 from ballast.model.sample import Bools, Floats, Ints
 from ballast.solving.problem import Problem, Rule, RuleKind
 from ballast.solving.units import Units, units

@@ -11,7 +11,7 @@ import requests
 import urllib3
 
 from ballast.base.errors import SourceUnavailable, TelemetryError
-from ballast.base.redaction import HIDDEN
+from ballast.base.text import HIDDEN
 
 LONGEST = 200
 """Characters of a plain-text answer that are quoted."""

@@ -19,12 +19,12 @@ import urllib3
 from requests.auth import AuthBase
 from requests.utils import DEFAULT_CA_BUNDLE_PATH
 
-from ballast.base import redaction
-from ballast.base.answer_budget import ANSWERS, AnswerBudget, AnswerShare
+from ballast.base import text
 from ballast.base.clock import Clock, SystemClock
 from ballast.base.deadlines import DeadlineAdapter
 from ballast.base.deadlines import deadline as whole_deadline
 from ballast.base.errors import SourceUnavailable, TelemetryError
+from ballast.base.memory import ANSWERS, AnswerBudget, AnswerShare
 from ballast.telemetry.credentials import Credentials, basic
 from ballast.telemetry.error_messages import (
     NoConnection,
@@ -92,7 +92,7 @@ class HttpSession:
         self._secret_headers = access.secret_headers
         self._credentials = access.credentials or _from_url(url)
         self._auth = _Authorization(self._credentials)
-        self._secrets = (*redaction.of_url(url), *redaction.of_headers(self._headers))
+        self._secrets = (*text.secrets_of_url(url), *text.secrets_of_headers(self._headers))
         self._closing = closing or threading.Event()
         self._max_body = max_body
         self._post_refused = False
@@ -202,15 +202,15 @@ class HttpSession:
         return answer
 
     def _masked(self, body: bytes) -> bytes:
-        return redaction.removed(body, (*self._secrets, *self._sent()))
+        return text.without_secrets(body, (*self._secrets, *self._sent()))
 
     def _sent(self) -> Iterator[str]:
         """What the files of secrets hold now, nothing of those that cannot be read; and what the proxies are sent."""
-        yield from chain.from_iterable(map(redaction.of_proxy, getproxies().values()))
+        yield from chain.from_iterable(map(text.secrets_of_proxy, getproxies().values()))
         with suppress(TelemetryError):
-            yield from redaction.of_authorization(self._credentials())
+            yield from text.secrets_of_authorization(self._credentials())
         with suppress(TelemetryError):
-            yield from redaction.of_headers(self._secret_headers())
+            yield from text.secrets_of_headers(self._secret_headers())
 
     def _body(self, response: requests.Response, deadline: float, share: AnswerShare) -> bytes:
         if "," in (coding := response.headers.get("Content-Encoding", "")):

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future
 
-from ballast.base.answer_budget import AnswersInFlight
 from ballast.base.errors import SourceUnavailable, TelemetryError
+from ballast.base.memory import AnswersInFlight
 from ballast.base.metrics import Metrics
 from ballast.model.sample import Reading
 from ballast.settings import Settings

@@ -12,8 +12,8 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from ballast.base.answer_budget import ANSWERS, WORTH_DECODED, AnswerBudget
 from ballast.base.errors import TelemetryError
+from ballast.base.memory import ANSWERS, WORTH_DECODED, AnswerBudget
 from ballast.model.sample import Bools, Floats
 from ballast.telemetry.error_messages import not_decoded
 from ballast.telemetry.exporters.terms import UNIT_LABEL

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ballast.base.words import named
+from ballast.base.text import named
 from ballast.model.sample import Mixture
 from ballast.settings import Settings
 from ballast.telemetry.mixing import Difference, difference

@@ -9,7 +9,7 @@ import pytest
 
 PROGRAM = """
 import ctypes, pathlib, threading
-from ballast.base.malloc import tune_malloc
+from ballast.base.memory import tune_malloc
 
 {before}
 malloc, found = ctypes.CDLL(None).malloc, []

@@ -14,7 +14,7 @@ import requests
 import typer
 
 from ballast.base.errors import BallastError, UsageError
-from ballast.base.redaction import HIDDEN
+from ballast.base.text import HIDDEN
 
 if TYPE_CHECKING:
     from ballast.cluster.client import KubeApi

@@ -20,7 +20,7 @@ import typer
 
 from ballast import __version__
 from ballast.base.errors import BallastError
-from ballast.base.redaction import HIDDEN, removed
+from ballast.base.text import HIDDEN, without_secrets
 from ballast.cli.observing.remote import NamespaceOption, Remote, UrlOption, chosen, find, through_cluster
 from ballast.cli.output import Output, OutputOption
 
@@ -229,7 +229,7 @@ _FIXED = (
 
 def redacted(text: str, secrets: Iterable[str] = ()) -> str:
     """The text without the given secrets and without what looks like one: passwords, tokens, keys, in any notation."""
-    text = removed(text.encode("utf-8", "replace"), secrets).decode("utf-8", "replace")
+    text = without_secrets(text.encode("utf-8", "replace"), secrets).decode("utf-8", "replace")
     text = _PEM.sub(HIDDEN, text)
     text = _URL.sub(lambda found: f"{found['scheme']}{HIDDEN}@", text)
     text = _HEADER.sub(_pair, text)

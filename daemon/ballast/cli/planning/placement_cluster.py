@@ -8,7 +8,7 @@ from dataclasses import replace
 import msgspec
 import numpy as np
 
-from ballast.base.words import named
+from ballast.base.text import named
 from ballast.cli import files, live
 from ballast.cli.metrics_file import MetricsFile, loads, metrics
 from ballast.cli.planning.eviction_settings import settings_of

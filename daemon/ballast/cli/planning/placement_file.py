@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from ballast.base.errors import BadFile, UsageError
-from ballast.base.words import named
+from ballast.base.text import named
 from ballast.model.limits import quantity
 from ballast.model.sample import Floats, Ints
 from ballast.solving import Problem, Rule, RuleKind, arrange

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from ballast.base.words import named
+from ballast.base.text import named
 from ballast.eviction.planners.planner import Aims, Effect, PlanInput, PlanningDemand, Spare, bound, pod_name
 from ballast.model.limits import Limit
 from ballast.model.sample import Bools, Floats

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from ballast.actuation.gates import gate_name
 from ballast.base.errors import WorkerError
 from ballast.base.parts import Part
-from ballast.base.words import duration
+from ballast.base.text import duration
 from ballast.cluster.context import Context
 from ballast.cluster.watch import WATCH_SILENT
 from ballast.cluster.write import Result, WriteOutcome, WriteTarget

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ballast.base.errors import WorkerError
-from ballast.base.words import duration
+from ballast.base.text import duration
 from ballast.cluster.context import Context
 from ballast.jobs.eviction import sentences
 from ballast.jobs.eviction.executor import PlanExecutor

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
 from ballast.actuation.eviction.evictor import SURGING, Attempt
-from ballast.base.words import duration, pods
+from ballast.base.text import duration, pods
 from ballast.eviction.plan import EvictionPlan
 from ballast.model.workload import DisruptionBudget
 

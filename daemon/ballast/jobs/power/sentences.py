@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from fractions import Fraction
 
 from ballast.actuation.scaling.target_status import ObstacleKind
-from ballast.base.words import duration, named
+from ballast.base.text import duration, named
 from ballast.jobs.power.report import IdleReason, TickReport
 from ballast.power.controller_result import Reason
 from ballast.power.controller_state import ControllerMode

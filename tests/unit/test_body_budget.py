@@ -12,7 +12,7 @@ import pytest
 from hypothesis import strategies as st
 from starlette.requests import Request
 
-from ballast.base.body_budget import BodiesInFlight, BodyBudget
+from ballast.base.memory import BodiesInFlight, BodyBudget
 
 
 class Chunks:

@@ -1,9 +1,9 @@
-"""Removes from what a server says what it was sent: a refusal may repeat a token, a password or a header."""
+"""Text for people: values in words, and what a server says without the secrets that it was sent."""
 
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from urllib.parse import parse_qsl, quote, quote_plus, unquote, urlsplit, urlunsplit
 
 import msgspec
@@ -14,7 +14,25 @@ SHORTEST = 4
 """Characters of a secret that is looked for; shorter ones stand in any text."""
 
 
-def of_url(url: str) -> Iterator[str]:
+def duration(seconds: float) -> str:
+    """ "45 s", "12 min", "2 h"."""
+    if seconds < 120:
+        return f"{seconds:.0f} s" if seconds >= 1 or not seconds else f"{seconds:.1f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.0f} h"
+
+
+def named(names: Sequence[str], most: int = 5) -> str:
+    """The first names and how many follow: "a, b and 3 more"."""
+    more = f" and {len(names) - most:,} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more
+
+
+def pods(count: int) -> str:
+    """ "1 pod", "2,000 pods"."""
+    return f"{count:,} pod" if count == 1 else f"{count:,} pods"
+
+
+def secrets_of_url(url: str) -> Iterator[str]:
     """User, password and the values of the query, as they stand in the URL and decoded."""
     parts = urlsplit(url)
     info = parts.netloc.rpartition("@")[0]
@@ -29,13 +47,13 @@ def without_user(url: str) -> str:
     return urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2]))
 
 
-def of_headers(headers: Mapping[str, str]) -> Iterator[str]:
+def secrets_of_headers(headers: Mapping[str, str]) -> Iterator[str]:
     """The values, each also without a scheme before it."""
     for value in headers.values():
-        yield from of_authorization(value)
+        yield from secrets_of_authorization(value)
 
 
-def of_authorization(header: str | None) -> Iterator[str]:
+def secrets_of_authorization(header: str | None) -> Iterator[str]:
     """The header, its credentials, and the password in those of HTTP Basic."""
     scheme, _, value = (header or "").partition(" ")
     yield from (header or "", value)
@@ -47,7 +65,7 @@ def of_authorization(header: str | None) -> Iterator[str]:
         yield from (pair, pair.partition(":")[2])
 
 
-def of_proxy(url: str) -> Iterator[str]:
+def secrets_of_proxy(url: str) -> Iterator[str]:
     """User and password, as they stand in the URL, decoded, and as HTTP Basic sends them to the proxy."""
     info = (url.partition("//")[2] or url).rpartition("@")[0]
     for pair in (info, unquote(info)):
@@ -55,12 +73,12 @@ def of_proxy(url: str) -> Iterator[str]:
         yield from (base64.b64encode(pair.encode(coding, "replace")).decode() for coding in ("utf-8", "latin-1"))
 
 
-def removed(said: bytes, secrets: Iterable[str]) -> bytes:
-    """`said` without the secrets, however they are written: plain, in JSON, or in a URL."""
+def without_secrets(text: bytes, secrets: Iterable[str]) -> bytes:
+    """`text` without the secrets, however they are written: plain, in JSON, or in a URL."""
     forms = {form for secret in secrets if len(secret) >= SHORTEST for form in _forms(secret)}
     for form in sorted(forms, key=len, reverse=True):
-        said = said.replace(form, HIDDEN.encode())
-    return said
+        text = text.replace(form, HIDDEN.encode())
+    return text
 
 
 def _forms(secret: str) -> Iterator[bytes]:
