@@ -1,4 +1,4 @@
-"""The answers of `/api/v1` that the page is made of, beside `serving.api_types`. What is not known is null, never 0."""
+"""The answers of `/api/v1` that the page is made of, beside those of `api`. What is not known is null, never 0."""
 
 from __future__ import annotations
 

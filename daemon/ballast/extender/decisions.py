@@ -205,7 +205,7 @@ class ExtenderService:
         return {} if scored is None else scored[0].by_node(scored[1])
 
     def node_terms(self, name: str, node: str) -> dict[str, Any] | None:
-        """`views.types.NodeScore` by a strategy, without a particular pod; None for an unknown node."""
+        """`answers.views.NodeScore` by a strategy, without a particular pod; None for an unknown node."""
         scored = self._without_pod(name)
         terms = None if scored is None else scored[0].terms(node, scored[1])
         return None if terms is None else {"node": node, "strategy": name, **terms}

@@ -42,7 +42,7 @@ from ballast.serving.app import create_app, create_extender_app, create_health_a
 from ballast.serving.board import Board, CycleRecord, DaemonAnswers
 from ballast.serving.callers import Callers
 from ballast.serving.server import Server
-from ballast.serving.views import fleet
+from ballast.serving import fleet
 from ballast.settings import Mode, Settings, check_run
 from ballast.telemetry.pod_usage_cache import PodUsageCache
 

@@ -23,7 +23,7 @@ class LongHistory:
         self._settings, self._clock, self._window = settings, clock, window
 
     def __call__(self, node: str, days: int) -> dict[str, Any] | None:
-        """`types.NodeHistory` of the last days; None where Prometheus has nothing. Raises SourceUnavailable."""
+        """`answers.views.NodeHistory` of the last days; None where Prometheus has nothing. Raises SourceUnavailable."""
         if self._settings.prometheus.url is None:
             return None
         step = days * DAY / POINTS

@@ -1,4 +1,4 @@
-"""`/api/v1`: the daemon's state as JSON, read only. `api_types` and `eviction.answers` have the answers."""
+"""`/api/v1`: the daemon's state as JSON, read only. The answers are the types of `ballast.answers`."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ from ballast.serving.callers import RateLimit
 from ballast.serving.document import JSON, CachedDocument
 from ballast.serving.openapi import DOCUMENT
 from ballast.serving.rendering import Rendered
-from ballast.serving.views.overview import troubles
-from ballast.serving.views.routes import PageApi
+from ballast.serving.overview import troubles
+from ballast.serving.page_api import PageApi
 
 
 class Api:

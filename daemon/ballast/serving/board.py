@@ -12,7 +12,7 @@ from ballast.answers.evictions import Evictions, Plan
 from ballast.base.clock import Clock, SystemClock
 from ballast.model.snapshot import Snapshot
 from ballast.serving.rendering import Rendered
-from ballast.serving.views.history import FleetHistory
+from ballast.serving.history import FleetHistory
 
 __all__ = ["Board", "Check", "CycleRecord", "DaemonAnswers"]
 
@@ -41,14 +41,14 @@ class DaemonAnswers:
     """The lines of `/livez`."""
 
     pod_scores: Callable[[str, str], dict[str, Any] | None] = _unknown
-    """`api_types.PodScores` by namespace and name, None for an unknown pod. It is slow."""
+    """`answers.api.PodScores` by namespace and name, None for an unknown pod. It is slow."""
 
     explain: Callable[[str, str], dict[str, Any] | None] = _unknown
-    """`views.types.Explanation` by namespace and name, None for an unknown pod. It is slow.
+    """`answers.views.Explanation` by namespace and name, None for an unknown pod. It is slow.
     Raises BallastError where it cannot be said now."""
 
     node_terms: Callable[[str], dict[str, Any] | None] = _unknown
-    """`views.types.NodeScore` of a node, None for an unknown one."""
+    """`answers.views.NodeScore` of a node, None for an unknown one."""
 
 
 @dataclass
@@ -95,13 +95,13 @@ class Board:
     """Without `mode`, which is added to each answer."""
 
     long_history: Callable[[str, int], dict[str, Any] | None] = lambda node, days: None
-    """`types.NodeHistory` by node and days, from Prometheus; None where it has none. It is slow."""
+    """`answers.views.NodeHistory` by node and days, from Prometheus; None where it has none. It is slow."""
 
     find_pods: Callable[[str], list[dict[str, Any]]] = lambda text: []
-    """`views.types.FoundPod` of at most FOUND pods whose namespace/name contains a text."""
+    """`answers.views.FoundPod` of at most FOUND pods whose namespace/name contains a text."""
 
     pods_on: Callable[[str], list[dict[str, Any]]] = lambda node: []
-    """`views.types.PodOnNode` of the pods on a node."""
+    """`answers.views.PodOnNode` of the pods on a node."""
 
     history: FleetHistory = field(default_factory=FleetHistory)
     """The last 24 hours of loads and spreads."""

@@ -28,7 +28,7 @@ class Verdicts:
 
 
 def listing(snapshot: Snapshot, verdicts: Verdicts, window: Window) -> bytes:
-    """`api_types.Nodes` as JSON: every node with its statistics over one window, as fractions of allocatable."""
+    """`answers.api.Nodes` as JSON: every node with its statistics over one window, as fractions of allocatable."""
     columns = {name: _column(window, row) for row, name in enumerate(snapshot.resources)}
     newest = _numbers(snapshot.newest.max(axis=0, initial=-np.inf, where=np.isfinite(snapshot.newest)), 3)
     nodes = [

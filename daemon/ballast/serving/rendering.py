@@ -13,7 +13,7 @@ from ballast.model.sample import Bools, Floats
 from ballast.model.snapshot import Snapshot
 from ballast.serving import nodes, watcher_format
 from ballast.serving.document import Document
-from ballast.serving.views import fleet
+from ballast.serving import fleet
 
 
 class Rendered:

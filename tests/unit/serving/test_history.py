@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ballast.model.snapshot import Snapshot
-from ballast.serving.views.history import BINS, GONE, SLOTS, STEP, FleetHistory
+from ballast.serving.history import BINS, GONE, SLOTS, STEP, FleetHistory
 from tests.unit.serving.client import ask
 from tests.unit.serving.world import TIME, board_of, fleet, serving, snapshot
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ballast.base.condition_types import CONDITION_TYPES, GOOD
-from ballast.serving.views.overview import troubles
+from ballast.serving.overview import troubles
 
 
 def condition(name: str, status: str = "True") -> dict[str, Any]:

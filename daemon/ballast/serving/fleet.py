@@ -15,7 +15,7 @@ from ballast.model.pod import Pod
 from ballast.model.sample import Floats
 from ballast.model.snapshot import Snapshot, Window
 from ballast.serving.nodes import Verdicts
-from ballast.serving.views.history import SCORE, FleetHistory
+from ballast.serving.history import SCORE, FleetHistory
 
 ZONES = ("topology.kubernetes.io/zone", "failure-domain.beta.kubernetes.io/zone")
 STATES = tuple(state.value for state in NodeState)
@@ -28,7 +28,7 @@ def roster(snapshot: Snapshot) -> str:
 
 
 def names(snapshot: Snapshot) -> bytes:
-    """`types.FleetNames` as JSON."""
+    """`answers.views.FleetNames` as JSON."""
     zones = [next((node.labels[key] for key in ZONES if key in node.labels), "") for node in snapshot.nodes]
     pools, pool = _indexed([snapshot.pool(row) for row in range(len(snapshot.nodes))])
     found, zone = _indexed(zones)
@@ -37,7 +37,7 @@ def names(snapshot: Snapshot) -> bytes:
 
 
 def loads(snapshot: Snapshot, verdicts: Verdicts, window: Window) -> bytes:
-    """`types.FleetLoads` as JSON, over one window."""
+    """`answers.views.FleetLoads` as JSON, over one window."""
     nodes, known = snapshot.nodes, snapshot.known.tolist()
     carried = f"{verdicts.prefix}/score"
     label = f"{verdicts.prefix}/load"
@@ -62,7 +62,7 @@ def loads(snapshot: Snapshot, verdicts: Verdicts, window: Window) -> bytes:
 
 
 def past(snapshot: Snapshot, history: FleetHistory, time: float) -> bytes | None:
-    """`types.FleetLoads` as they were, of the nodes there are now; None where nothing of that time is kept."""
+    """`answers.views.FleetLoads` as they were, of the nodes there are now; None where nothing of that time is kept."""
     found = history.at(time, [node.name for node in snapshot.nodes])
     if found is None:
         return None
@@ -116,7 +116,7 @@ class Pods(Protocol):
 
 
 def found(cache: Pods, text: str) -> list[dict[str, Any]]:
-    """`types.FoundPod`: the first ones by name whose namespace/name contains `text`, whatever its case."""
+    """`answers.views.FoundPod`: the first ones by name whose namespace/name contains `text`, whatever its case."""
     wanted = text.lower()
     names = sorted(
         (f"{pod.namespace}/{pod.name}", pod.node)
@@ -127,7 +127,7 @@ def found(cache: Pods, text: str) -> list[dict[str, Any]]:
 
 
 def on_node(cache: Pods, node: str) -> list[dict[str, Any]]:
-    """`types.PodOnNode`: those with the largest requests of cpu first."""
+    """`answers.views.PodOnNode`: those with the largest requests of cpu first."""
     there = [pod for pod in cache.pods_on(node) if not pod.finished]
     there.sort(key=lambda pod: (-pod.shape.requests.get("cpu", 0.0), pod.namespace, pod.name))
     return [

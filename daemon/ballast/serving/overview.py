@@ -15,7 +15,7 @@ from ballast.base.condition_types import CONDITION_TYPES, GOOD, ConditionType
 from ballast.model.duration import DAY
 from ballast.model.sample import Floats
 from ballast.model.snapshot import Snapshot
-from ballast.serving.views.history import BINS, FleetHistory, bars_of, spread_of
+from ballast.serving.history import BINS, FleetHistory, bars_of, spread_of
 
 HOTTEST = 5
 OBSTACLES = 12

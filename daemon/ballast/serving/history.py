@@ -80,7 +80,7 @@ class FleetHistory:
         return len(self._ring)
 
     def spread(self) -> dict[str, Any]:
-        """`types.SpreadHistory`: oldest first, null where nothing was known."""
+        """`answers.views.SpreadHistory`: oldest first, null where nothing was known."""
         with self._lock:
             order = [place for _, place in self._filled()]
             times = [slot * STEP for slot, _ in self._filled()]
@@ -93,7 +93,7 @@ class FleetHistory:
         }
 
     def node(self, name: str) -> dict[str, Any] | None:
-        """`types.NodeHistory`, None for a node that was never seen."""
+        """`answers.views.NodeHistory`, None for a node that was never seen."""
         with self._lock:
             row = self._rows.get(name)
             if row is None:

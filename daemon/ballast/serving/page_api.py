@@ -21,8 +21,8 @@ from ballast.base.errors import BallastError
 from ballast.serving.board import Board, DaemonAnswers
 from ballast.serving.document import JSON, CachedDocument, Document
 from ballast.serving.rendering import Rendered
-from ballast.serving.views import fleet
-from ballast.serving.views.overview import overview
+from ballast.serving import fleet
+from ballast.serving.overview import overview
 
 LONGEST = 253
 """Characters of a text to find."""
