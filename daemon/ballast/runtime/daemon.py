@@ -38,11 +38,11 @@ from ballast.runtime.context import ConditionSaver, build_context
 from ballast.runtime.health import Alive, Health, Loop, LoopKind
 from ballast.runtime.long_history import LongHistory
 from ballast.runtime.scheduler import JobScheduler
+from ballast.serving import fleet
 from ballast.serving.app import create_app, create_extender_app, create_health_app
 from ballast.serving.board import Board, CycleRecord, DaemonAnswers
 from ballast.serving.callers import Callers
 from ballast.serving.server import Server
-from ballast.serving import fleet
 from ballast.settings import Mode, Settings, check_run
 from ballast.telemetry.pod_usage_cache import PodUsageCache
 

@@ -24,9 +24,9 @@ from ballast.serving.board import Board, DaemonAnswers
 from ballast.serving.callers import RateLimit
 from ballast.serving.document import JSON, CachedDocument
 from ballast.serving.openapi import DOCUMENT
-from ballast.serving.rendering import Rendered
 from ballast.serving.overview import troubles
 from ballast.serving.page_api import PageApi
+from ballast.serving.rendering import Rendered
 
 
 class Api:

@@ -11,8 +11,8 @@ from ballast.answers.api import CycleRecord, Power
 from ballast.answers.evictions import Evictions, Plan
 from ballast.base.clock import Clock, SystemClock
 from ballast.model.snapshot import Snapshot
-from ballast.serving.rendering import Rendered
 from ballast.serving.history import FleetHistory
+from ballast.serving.rendering import Rendered
 
 __all__ = ["Board", "Check", "CycleRecord", "DaemonAnswers"]
 

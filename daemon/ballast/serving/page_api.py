@@ -18,11 +18,11 @@ from starlette.routing import BaseRoute, Route
 from ballast.answers.evictions import Plan
 from ballast.answers.views import PlanSummary
 from ballast.base.errors import BallastError
+from ballast.serving import fleet
 from ballast.serving.board import Board, DaemonAnswers
 from ballast.serving.document import JSON, CachedDocument, Document
-from ballast.serving.rendering import Rendered
-from ballast.serving import fleet
 from ballast.serving.overview import overview
+from ballast.serving.rendering import Rendered
 
 LONGEST = 253
 """Characters of a text to find."""

@@ -11,9 +11,8 @@ import numpy as np
 
 from ballast.model.sample import Bools, Floats
 from ballast.model.snapshot import Snapshot
-from ballast.serving import nodes, watcher_format
+from ballast.serving import fleet, nodes, watcher_format
 from ballast.serving.document import Document
-from ballast.serving import fleet
 
 
 class Rendered:
