@@ -1,12 +1,13 @@
-"""Queries to Prometheus through prometheus-api-client; answers are undecoded bodies."""
+"""Queries to Prometheus through prometheus-api-client; answers are undecoded bodies, with their warnings."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from concurrent.futures import Future, InvalidStateError
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from datetime import UTC, datetime
 
 from prometheus_api_client import PrometheusConnect
 
@@ -18,6 +19,7 @@ from ballast.telemetry.http import HttpAccess, HttpAnswer, HttpSession
 
 PART = "BALLAST_PROMETHEUS__"
 _PARALLEL = 6
+_EPOCH = datetime.fromtimestamp(0, UTC)
 
 
 @dataclass(frozen=True)
@@ -36,16 +38,6 @@ class Grid:
     def time(self, index: int) -> float:
         """The evaluation time number `index`, from 0."""
         return self.start + index * self.step
-
-
-class RawConnection(PrometheusConnect):  # type: ignore[misc]  # the library has no types
-    """Gives undecoded bodies: the library's own queries drop the warnings and round the times of a range to seconds."""
-
-    def answer(self, endpoint: str, params: Mapping[str, str]) -> HttpAnswer:
-        """What `/api/v1/<endpoint>` answers; raises as the session does."""
-        url = f"{self.url}/api/v1/{endpoint}"
-        answer: HttpAnswer = self._session.request(method=self._method, url=url, params=params)
-        return answer
 
 
 class _BodyFuture(Future[bytes]):
@@ -72,19 +64,24 @@ class PrometheusClient:
         self._turns = threading.Semaphore(_PARALLEL)
         self._lock = threading.Lock()
         self._pending: set[Future[bytes]] = set()
-        self._idle: list[RawConnection] = []
+        self._idle: list[PrometheusConnect] = []
 
     def ask(self, query: str, grid: Grid) -> bytes:
         """The answer to an instant query where the grid is one time, else to a range query."""
-        return self._asked(query, grid).content
+        return self._query(query, grid).content
 
-    def _asked(self, query: str, grid: Grid) -> HttpAnswer:
-        timeout = {"timeout": f"{_number(self._settings.timeout)}s"}
+    def _query(self, query: str, grid: Grid) -> HttpAnswer:
+        params = {"timeout": f"{_number(self._settings.timeout)}s"}
+        answer: HttpAnswer
         with self._connection() as connection:
             if grid.count == 1:
-                return connection.answer("query", {"query": query, "time": _number(grid.start), **timeout})
-            times = {"start": _number(grid.start), "end": _number(grid.end), "step": _number(grid.step)}
-            return connection.answer("query_range", {"query": query, **times, **timeout})
+                answer = connection.custom_query(query, {"time": _number(grid.start), **params})
+            else:
+                step = _number(grid.step)
+                params |= {"start": _number(grid.start), "end": _number(grid.end), "step": step}
+                # The library rounds the times of a range to seconds; the exact ones in `params` win over them.
+                answer = connection.custom_query_range(query, _EPOCH, _EPOCH, step, params)
+            return answer
 
     def start(self, query: str, grid: Grid) -> Future[bytes]:
         """`ask` in a daemon thread; `close` fails the future at once."""
@@ -114,7 +111,7 @@ class PrometheusClient:
     def _answer(self, future: _BodyFuture, query: str, grid: Grid) -> None:
         try:
             with self._turns:
-                answer = self._asked(query, grid)
+                answer = self._query(query, grid)
         except Exception as error:
             with suppress(InvalidStateError):
                 future.set_exception(error)
@@ -126,7 +123,7 @@ class PrometheusClient:
             self._pending.discard(future)
 
     @contextmanager
-    def _connection(self) -> Iterator[RawConnection]:
+    def _connection(self) -> Iterator[PrometheusConnect]:
         """A connection that no other thread uses meanwhile."""
         with self._lock:
             connection = self._idle.pop() if self._idle else None
@@ -141,7 +138,7 @@ class PrometheusClient:
             if closing:
                 connection.close()
 
-    def _connect(self) -> RawConnection:
+    def _connect(self) -> PrometheusConnect:
         settings = self._settings
         access = HttpAccess(
             self._credentials,
@@ -149,8 +146,8 @@ class PrometheusClient:
             verify=False if settings.insecure_skip_verify else str(settings.ca_file) if settings.ca_file else True,
             cert=(str(settings.cert_file), str(settings.key_file)) if settings.cert_file else None,
         )
-        wire = HttpSession(self._raw_url, part=PART, timeout=settings.timeout, access=access, closing=self._closing)
-        return RawConnection(self.url, session=wire, retry=0, timeout=settings.timeout, method="POST")
+        session = HttpSession(self._raw_url, part=PART, timeout=settings.timeout, access=access, closing=self._closing)
+        return PrometheusConnect(self.url, session=session, retry=0, timeout=settings.timeout, method="POST")
 
 
 def _number(value: float) -> str:

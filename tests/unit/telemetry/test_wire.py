@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 import trustme
+from prometheus_api_client import PrometheusConnect
 from pytest_httpserver import HTTPServer
 from werkzeug import Request, Response
 
@@ -26,7 +27,7 @@ from ballast.telemetry.error_messages import TooLarge
 from ballast.telemetry.http import HttpSession
 from ballast.telemetry.node_names import NodeNames
 from ballast.telemetry.prometheus import PrometheusSource
-from ballast.telemetry.prometheus_client import Grid, PrometheusClient, RawConnection
+from ballast.telemetry.prometheus_client import Grid, PrometheusClient
 
 NOW = Grid(1_700_000_000.0, 1.0, 1)
 OK = b'{"status":"success","data":{"resultType":"vector","result":[]}}'
@@ -382,9 +383,16 @@ def test_bodies_are_kept_as_they_came(plain: HTTPServer) -> None:
     assert json.loads(ask(plain.url_for(""))) == answer
 
 
-def test_the_librarys_own_queries_work_with_the_session(plain: HTTPServer) -> None:
+def test_the_library_gives_back_the_undecoded_answer(plain: HTTPServer) -> None:
     plain.expect_request("/api/v1/query").respond_with_data(OK)
-    wire = HttpSession(plain.url_for("/"), part="BALLAST_PROMETHEUS__", timeout=4)
-    with RawConnection(plain.url_for("").rstrip("/"), session=wire, method="POST") as connection:
-        assert connection.custom_query("up") == []
-        assert connection.answer("query", {"query": "up"}).content == OK
+    session = HttpSession(plain.url_for("/"), part="BALLAST_PROMETHEUS__", timeout=4)
+    with PrometheusConnect(plain.url_for("").rstrip("/"), session=session, method="POST") as connection:
+        assert connection.custom_query("up").content == OK
+
+
+def test_the_times_of_a_range_are_not_rounded(plain: HTTPServer) -> None:
+    plain.expect_request("/api/v1/query_range").respond_with_data(OK)
+    settings = Settings(prometheus=PrometheusSettings(url=plain.url_for("/")))
+    assert PrometheusClient(settings).ask("up", Grid(0.5, 0.25, 3)) == OK
+    [(request, _)] = plain.log
+    assert request.form.to_dict() == {"query": "up", "start": "0.5", "end": "1", "step": "0.25", "timeout": "10s"}
