@@ -10,7 +10,7 @@ from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 from pydantic_core import core_schema
 
 from ballast.power.policy import PowerPolicy
-from ballast.power.policy_section import PolicySection
+from ballast.power.sections import PolicySection
 
 Schema = dict[str, Any]
 

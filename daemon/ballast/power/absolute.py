@@ -17,22 +17,25 @@ from math import ceil, floor
 
 from msgspec import structs
 
+from ballast.power.allocation import AllocationTarget
 from ballast.power.autoscaled import NO_AUTOSCALERS, Autoscaled, lend
-from ballast.power.controller_result import NOTHING, ControllerResult, Reason, Sample, targets_of
 from ballast.power.controller_state import (
+    NOTHING,
     ChangeWindow,
     ControllerMode,
+    ControllerResult,
     ControllerState,
     EnergyMeter,
     FeedReading,
     PowerPlan,
     Ramp,
+    Reason,
+    Sample,
+    targets_of,
 )
 from ballast.power.fit import fill, shed, within_bounds
 from ballast.power.policy import PowerPolicy
-from ballast.power.sections.changes import Side
-from ballast.power.sections.choices import ForeignChanges
-from ballast.power.target import AllocationTarget
+from ballast.power.sections import ForeignChanges, Side
 
 ZERO = Fraction(0)
 

@@ -9,8 +9,8 @@ from types import MappingProxyType
 
 from msgspec.structs import replace
 
+from ballast.power.allocation import AllocationTarget
 from ballast.power.fit import fill, watts_of
-from ballast.power.target import AllocationTarget
 
 HEADROOM = 1
 """Replicas that a cap leaves above the demand, so that a rising demand shows."""

@@ -18,24 +18,26 @@ from fractions import Fraction
 from msgspec import structs
 
 from ballast.power import absolute, paper
-from ballast.power.allocation import ReplicaAllocation, allocate
-from ballast.power.anchor import affordable, load_of, price, wanted_change
+from ballast.power.allocation import AllocationTarget, ReplicaAllocation, allocate
+from ballast.power.anchor import affordable, load_of, price, rebased, wanted_change
 from ballast.power.autoscaled import NO_AUTOSCALERS, Autoscaled
-from ballast.power.controller_result import NOTHING, ControllerResult, Reason, Sample, after_plan, targets_of
 from ballast.power.controller_state import (
+    NOTHING,
     Anchor,
     ChangeWindow,
     ControllerMode,
+    ControllerResult,
     ControllerState,
     FeedReading,
     PowerPlan,
     Ramp,
+    Reason,
+    Sample,
+    after_plan,
+    targets_of,
 )
-from ballast.power.foreign_changes import rebased
 from ballast.power.policy import PowerPolicy
-from ballast.power.sections.changes import Side
-from ballast.power.sections.choices import ForeignChanges, Stability, TargetBasis, WhenSilent
-from ballast.power.target import AllocationTarget
+from ballast.power.sections import ForeignChanges, Side, Stability, TargetBasis, WhenSilent
 
 ZERO = Fraction(0)
 

@@ -9,9 +9,7 @@ from math import ceil, floor
 import numpy as np
 from msgspec.structs import replace
 
-from ballast.power.shares import Whole, whole
-from ballast.power.split import Split
-from ballast.power.target import AllocationTarget
+from ballast.power.allocation import AllocationTarget, Split, Whole, whole
 
 GUESSES = 6
 

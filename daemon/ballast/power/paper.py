@@ -12,12 +12,18 @@ from fractions import Fraction
 
 from msgspec import structs
 
-from ballast.power.allocation import allocate
+from ballast.power.allocation import ONE, allocate
 from ballast.power.anchor import rounded
-from ballast.power.controller_result import ControllerResult, Reason, targets_of
-from ballast.power.controller_state import ChangeWindow, ControllerMode, ControllerState, PowerPlan
+from ballast.power.controller_state import (
+    ChangeWindow,
+    ControllerMode,
+    ControllerResult,
+    ControllerState,
+    PowerPlan,
+    Reason,
+    targets_of,
+)
 from ballast.power.policy import PowerPolicy
-from ballast.power.target import ONE
 
 _FROM_NOTHING = Fraction(999)
 

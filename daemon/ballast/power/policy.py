@@ -11,14 +11,26 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field, PlainValidator, field_validator
 
-from ballast.power.feed_spec import DEFAULT_FLOOR, FeedSpec
-from ballast.power.measuring.averaging import range_of
-from ballast.power.policy_section import PolicySection
-from ballast.power.schedule import EnergySpec, ScheduleSpec
-from ballast.power.sections.changes import Decrease, EmergencyDrop, Fallback, Increase, MaxStep, Nominal, Side
-from ballast.power.sections.choices import Actuation, BudgetKind, ForeignChanges, Rounding, Stability, TargetBasis
-from ballast.power.sections.needs import Needs
-from ballast.power.shares import whole
+from ballast.power.allocation import whole
+from ballast.power.averaging import range_of
+from ballast.power.feed_spec import DEFAULT_FLOOR, EnergySpec, FeedSpec, ScheduleSpec
+from ballast.power.sections import (
+    Actuation,
+    BudgetKind,
+    Decrease,
+    EmergencyDrop,
+    Fallback,
+    ForeignChanges,
+    Increase,
+    MaxStep,
+    Needs,
+    Nominal,
+    PolicySection,
+    Rounding,
+    Side,
+    Stability,
+    TargetBasis,
+)
 from ballast.power.values import INT32, Count, Integer, Name, NotNegative, OpenShare, Reference, Share, exact
 
 ONE = Fraction(1)

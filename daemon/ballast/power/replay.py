@@ -1,4 +1,7 @@
-"""Runs a recorded feed through the daemon's own controller; every plan is applied at once."""
+"""Runs a recorded feed through the daemon's own controller, and computes the figures that describe the run.
+
+Every plan is applied at once.
+"""
 
 from __future__ import annotations
 
@@ -13,13 +16,11 @@ from typing import Any
 
 from ballast.power.autoscaled import Autoscaled
 from ballast.power.controller import commit, observe
-from ballast.power.controller_result import ControllerResult, Sample
-from ballast.power.controller_state import ControllerMode, ControllerState
-from ballast.power.measuring.meter import Meter
+from ballast.power.controller_state import ControllerMode, ControllerResult, ControllerState, Sample
+from ballast.power.feed_spec import Schedule
+from ballast.power.learning import Meter
 from ballast.power.policy import PowerPolicy
-from ballast.power.replay_figures import FeedUtilisation, Ideal, Overload, base_of
-from ballast.power.schedule import Schedule
-from ballast.power.sections.needs import Need
+from ballast.power.sections import Need
 
 NO_WATTS: Mapping[str, Fraction] = MappingProxyType({})
 
@@ -262,3 +263,113 @@ def usual_gap(samples: Iterable[Sample]) -> Fraction | None:
 
 def _number(value: Fraction | None) -> float | None:
     return None if value is None else float(value)
+
+
+ZERO = Fraction(0)
+HOUR = 3600
+
+
+@dataclass(frozen=True, slots=True)
+class Overload:
+    """More load than the feed gives, without margin."""
+
+    share: Fraction
+    """Of the time."""
+    watt_hours: Fraction
+    worst_watts: Fraction
+
+
+class Ideal:
+    """Measures how far the replicas are from the ones in proportion to the watts."""
+
+    def __init__(self, policy: PowerPolicy, replicas: Mapping[str, int]) -> None:
+        self._base, self._floor, self._total = base_of(policy), policy.floor, sum(replicas.values())
+        members = [
+            policy.places[name].member
+            for name, count in replicas.items()
+            if count or not policy.places[name].member.min
+        ]
+        self._lowest, self._highest = sum(m.min for m in members), sum(m.max for m in members)
+        self._first: Fraction | None = None
+        self._pending: list[tuple[Fraction, int]] = []
+        self._sum, self._count = ZERO, 0
+
+    def compare(self, watts: Fraction, total: int) -> None:
+        """Adds a valid tick with its total of replicas."""
+        watts = max(ZERO, watts - self._base)
+        self._pending.append((watts, total))
+        if self._first is None and watts >= self._floor:
+            self._first = watts
+        if self._first is not None:
+            for power, replicas in self._pending:
+                ideal = max(self._total * power / self._first, Fraction(self._lowest))
+                self._sum += abs(replicas - min(ideal, Fraction(self._highest)))
+                self._count += 1
+            self._pending.clear()
+
+    def mean(self) -> Fraction | None:
+        """Over all ticks since the first watts that carry a replica; None without one."""
+        return self._sum / self._count if self._count else None
+
+
+class FeedUtilisation:
+    """Adds up what was over the feed and what was left unused; each valid sample holds until the next.
+
+    Watts of a replica are those of the policy where every member has them, or `true` ones, else such that the first
+    valid sample carries the first replicas.
+    """
+
+    def __init__(self, policy: PowerPolicy, replicas: Mapping[str, int], true: Mapping[str, Fraction]) -> None:
+        self._policy = policy
+        members = {name: place.member for name, place in policy.places.items()}
+        self._known = not policy.paper and all(isinstance(m.watts_per_replica, Fraction) for m in members.values())
+        self._watts = {name: true.get(name, member.watts) for name, member in members.items()}
+        self._known |= members.keys() <= true.keys()
+        self._base = base_of(policy) if self._known else ZERO
+        self._first = sum((self._watts[name] * count for name, count in replicas.items()), ZERO)
+        self._scaled = self._known
+        self._last: tuple[Fraction, Fraction, Fraction] | None = None
+        self._time = self._over = self._over_time = self._unused = self._worst = ZERO
+
+    def add(self, at: Fraction, watts: Fraction, replicas: Mapping[str, int], most: Mapping[str, int]) -> None:
+        """A valid tick at `at` seconds; `most` are the replicas that maxima and demand allow."""
+        if not self._scaled and watts and self._first:
+            self._watts = {name: each * watts / self._first for name, each in self._watts.items()}
+            self._scaled = True
+        self._close(at)
+        load = sum((self._watts[name] * count for name, count in replicas.items()), ZERO) + self._base
+        over = max(ZERO, load - watts) if self._scaled else ZERO
+        spare = watts * (1 - self._policy.margin_in_force) - load if self._scaled else ZERO
+        self._worst = max(self._worst, over)
+        self._last = at, over, self._fitting(spare, replicas, most)
+
+    def over(self) -> Overload:
+        """What was over the feed, up to the last valid sample."""
+        return Overload(self._over_time / self._time if self._time else ZERO, self._over / HOUR, self._worst)
+
+    def unused(self) -> Fraction:
+        """Watt-hours of the whole replicas that feed · (1 - margin), maxima and demand would have let run."""
+        return self._unused / HOUR
+
+    def _close(self, at: Fraction) -> None:
+        if self._last is None:
+            return
+        since, over, unused = self._last
+        span = at - since
+        self._time += span
+        self._over += over * span
+        self._over_time += span if over else ZERO
+        self._unused += unused * span
+
+    def _fitting(self, spare: Fraction, replicas: Mapping[str, int], most: Mapping[str, int]) -> Fraction:
+        """Watts of the whole replicas that fit into `spare`, the heaviest first."""
+        found = ZERO
+        for name in sorted(most, key=lambda name: (-self._watts[name], name)):
+            more = min(most[name] - replicas.get(name, 0), int((spare - found) / self._watts[name]))
+            found += max(0, more) * self._watts[name]
+        return found
+
+
+def base_of(policy: PowerPolicy) -> Fraction:
+    """Watts used without any replica; the published model knows none."""
+    return ZERO if policy.paper else policy.base_power

@@ -25,13 +25,11 @@ from ballast.jobs.power.budget import PolicyController
 from ballast.jobs.power.conditions import PowerEvents
 from ballast.jobs.power.job import PolicyRun, PowerJob
 from ballast.jobs.power.store import PowerStore
-from ballast.power.allocation import allocate
+from ballast.power.allocation import AllocationTarget, allocate
 from ballast.power.controller import commit, observe
-from ballast.power.controller_result import Reason, Sample
-from ballast.power.controller_state import ControllerState
+from ballast.power.controller_state import ControllerState, Reason, Sample
 from ballast.power.policy import PowerPolicy
 from ballast.power.policy_reader import read
-from ballast.power.target import AllocationTarget
 from ballast.settings import load
 from ballast.telemetry.feeds.budget_feed import Watts
 from ballast_lab.bench import emergency

@@ -15,7 +15,7 @@ from ballast.jobs.power.budget import PolicyController
 from ballast.jobs.power.report import TickContext, TickReport
 from ballast.jobs.power.store import PowerStore
 from ballast.power.policy import PowerPolicy
-from ballast.power.sections.needs import Need
+from ballast.power.sections import Need
 from ballast.power.values import INT32
 from ballast.telemetry.feeds.budget_feed import Watts
 

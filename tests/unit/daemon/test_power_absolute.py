@@ -12,9 +12,9 @@ from ballast.jobs.power.budget import PolicyController
 from ballast.jobs.power.report import IdleReason, TickContext, TickReport
 from ballast.jobs.power.store import PowerStore
 from ballast.model.workload import Autoscaler, Workload
-from ballast.power.controller_result import Reason
-from ballast.power.measuring.meter import Meter
-from ballast.power.sections.needs import Need
+from ballast.power.controller_state import Reason
+from ballast.power.learning import Meter
+from ballast.power.sections import Need
 from ballast.telemetry.feeds.budget_feed import Watts
 from tests.unit.daemon.power_world import WALL, PowerRun
 from tests.unit.power.worlds import policy

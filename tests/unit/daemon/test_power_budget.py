@@ -14,8 +14,8 @@ from ballast.actuation.scaling.target_status import Actuator
 from ballast.jobs.power import budget
 from ballast.jobs.power.report import IdleReason
 from ballast.jobs.power.sentences import of_cycle
-from ballast.power.controller_result import Reason
-from ballast.power.sections.needs import Need
+from ballast.power.controller_state import Reason
+from ballast.power.sections import Need
 from tests.unit.daemon.power_world import TICK, PowerRun
 from tests.unit.power.worlds import examples, feeds, members, policy
 

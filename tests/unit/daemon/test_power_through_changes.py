@@ -14,7 +14,7 @@ from ballast.actuation.scaling.target_status import Actuator, TargetStatus
 from ballast.jobs.power.build import _own
 from ballast.jobs.power.report import IdleReason
 from ballast.model.workload import Workload
-from ballast.power.controller_result import Reason
+from ballast.power.controller_state import Reason
 from tests.unit.daemon.power_world import PowerRun
 from tests.unit.power.worlds import examples, members, policy
 

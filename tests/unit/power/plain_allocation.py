@@ -1,4 +1,4 @@
-"""Allocation one replica and one dictionary at a time: what the arrays of `ballast.power.split` must equal."""
+"""Allocation one replica and one dictionary at a time: what the arrays of `ballast.power.allocation` must equal."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ from copy import copy
 from fractions import Fraction
 from math import ceil, lcm
 
-from ballast.power.allocation import ReplicaAllocation
-from ballast.power.target import AllocationTarget
+from ballast.power.allocation import AllocationTarget, ReplicaAllocation
 
 GUESSES = 6
 

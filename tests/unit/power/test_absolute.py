@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from ballast.power.controller import commit, observe
-from ballast.power.controller_result import Reason, Sample
-from ballast.power.controller_state import ControllerState
+from ballast.power.controller_state import ControllerState, Reason, Sample
 from ballast.power.policy import PowerPolicy
 from tests.unit.power.worlds import follow, policy, rig, totals
 

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from ballast.power.absolute import carried
 from ballast.power.autoscaled import Autoscaled
 from ballast.power.controller import commit, observe, resumed
-from ballast.power.controller_result import Sample
-from ballast.power.controller_state import ControllerState
+from ballast.power.controller_state import ControllerState, Sample
 from ballast.power.fit import fill, shed, watts_of
 from ballast.power.policy import PowerPolicy
 from tests.unit.power.worlds import examples, feeds, policy, targets

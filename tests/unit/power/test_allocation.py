@@ -7,9 +7,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from ballast.power.allocation import ReplicaAllocation, allocate
-from ballast.power.shares import largest_remainder, whole
-from ballast.power.target import AllocationTarget
+from ballast.power.allocation import AllocationTarget, ReplicaAllocation, allocate, largest_remainder, whole
 
 
 def target(name: str, current: int, minimum: int = 1, maximum: int = 20, **more: object) -> AllocationTarget:

@@ -11,8 +11,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from ballast.power.allocation import allocate
-from ballast.power.target import AllocationTarget
+from ballast.power.allocation import AllocationTarget, allocate
 from tests.unit.power.worlds import at, examples, targets
 
 pytestmark = pytest.mark.timeout(600)

@@ -6,11 +6,10 @@ from fractions import Fraction
 
 import pytest
 
+from ballast.power.averaging import Average, range_of
 from ballast.power.controller import commit, observe
-from ballast.power.controller_result import Sample
-from ballast.power.controller_state import ControllerState
+from ballast.power.controller_state import ControllerState, Sample
 from ballast.power.feed_spec import remaining
-from ballast.power.measuring.averaging import Average, range_of
 from tests.unit.power.worlds import policy
 
 

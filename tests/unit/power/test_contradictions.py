@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from ballast.power.controller_result import Reason
-from ballast.power.controller_state import ControllerMode
+from ballast.power.controller_state import ControllerMode, Reason
 from tests.unit.power.worlds import Rig, members, policy, rig
 
 

@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from ballast.power.controller import commit, observe, rebaselined, resumed
-from ballast.power.controller_result import Reason, Sample
-from ballast.power.controller_state import ControllerMode, ControllerState
+from ballast.power.controller_state import ControllerMode, ControllerState, Reason, Sample
 from tests.unit.power.worlds import follow, members, policy, rig, totals
 
 FALL = [1000.0] + [500.0] * 5

@@ -12,10 +12,9 @@ from hypothesis import strategies as st
 
 from ballast.power.anchor import rounded
 from ballast.power.controller import commit, observe
-from ballast.power.controller_result import Reason, Sample
-from ballast.power.controller_state import ControllerMode, ControllerState
+from ballast.power.controller_state import ControllerMode, ControllerState, Reason, Sample
 from ballast.power.policy import PowerPolicy
-from ballast.power.sections.choices import Rounding
+from ballast.power.sections import Rounding
 from tests.unit.power.worlds import (
     TICK,
     WINDOW,

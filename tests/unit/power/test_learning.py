@@ -7,7 +7,7 @@ from collections import deque
 
 import pytest
 
-from ballast.power.measuring.learning import WattsModel
+from ballast.power.learning import WattsModel
 
 TRUE = {"ns/a": 20.0, "ns/b": 55.0}
 

@@ -11,9 +11,8 @@ import yaml
 from ballast.base.errors import SettingsError
 from ballast.power.feed_spec import FeedSpec, remaining
 from ballast.power.policy import PowerPolicy
-from ballast.power.policy_reader import read
-from ballast.power.policy_rules import hidden_exporters, not_to_run, remarks, unusable_at
-from ballast.power.sections.choices import Rounding
+from ballast.power.policy_reader import hidden_exporters, not_to_run, read, remarks, unusable_at
+from ballast.power.sections import Rounding
 from ballast.power.values import exact, seconds
 from tests.unit.power.worlds import policy
 

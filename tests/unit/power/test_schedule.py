@@ -8,8 +8,8 @@ from fractions import Fraction
 import pytest
 
 from ballast.base.errors import SettingsError
+from ballast.power.feed_spec import Schedule
 from ballast.power.replay import NO_DEMAND, NO_WATTS, Replay, replay
-from ballast.power.schedule import Schedule
 from tests.unit.power.worlds import policy, samples
 
 MEMBERS = [{"ref": "ns/t0", "min": 0, "max": 100, "wattsPerReplica": 10, "replicas": 100}]

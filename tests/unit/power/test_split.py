@@ -9,9 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from ballast.power.allocation import allocate
+from ballast.power.allocation import AllocationTarget, allocate
 from ballast.power.fit import fill, shed
-from ballast.power.target import AllocationTarget
 from tests.unit.power import plain_allocation as plain
 from tests.unit.power.worlds import examples
 

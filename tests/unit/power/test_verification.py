@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ballast.power.measuring.verification import SAMPLES, Verification
+from ballast.power.verification import SAMPLES, Verification
 
 TICK = 15.0
 

@@ -10,13 +10,12 @@ from typing import Any
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from ballast.power.allocation import AllocationTarget
 from ballast.power.controller import abandon, commit, observe, resumed
-from ballast.power.controller_result import ControllerResult, Sample
-from ballast.power.controller_state import ControllerState
+from ballast.power.controller_state import ControllerResult, ControllerState, Sample
 from ballast.power.policy import PowerPolicy
 from ballast.power.policy_reader import read
 from ballast.power.replay import Replay, replay
-from ballast.power.target import AllocationTarget
 from tests import properties
 
 TICK = 15

@@ -23,8 +23,8 @@ from ballast.jobs.power.report import Action, Decision, Inputs, Outcome, TickCon
 from ballast.model.shape import Shape
 from ballast.placement.reservations import Purpose, Reservation
 from ballast.power.controller_state import ChangeWindow, ControllerMode, ControllerState
-from ballast.power.measuring.learning import Learned
-from ballast.power.sections.needs import Need
+from ballast.power.learning import Learned
+from ballast.power.sections import Need
 from ballast.serving import activity
 from ballast.settings import Mode
 from ballast.telemetry.feeds.budget_feed import Watts

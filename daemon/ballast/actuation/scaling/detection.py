@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 from ballast.actuation.scaling.target_status import Actuator
 from ballast.model.workload import Autoscaler, Workload
-from ballast.power.sections.choices import Actuation
+from ballast.power.sections import Actuation
 
 _Key: TypeAlias = tuple[str, str, str]
 _NO_GROUP = ("", "apps")

@@ -28,7 +28,7 @@ from ballast.model.pod import Pod
 from ballast.model.selector import Selector
 from ballast.model.workload import Autoscaler, Workload
 from ballast.power.policy import Member, PowerPolicy
-from ballast.power.sections.choices import Actuation
+from ballast.power.sections import Actuation
 
 
 def kinds_of(policies: Iterable[PowerPolicy]) -> frozenset[str]:

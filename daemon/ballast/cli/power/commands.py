@@ -22,8 +22,7 @@ from ballast.cli.power.recording import recorded
 from ballast.power.allocation import ReplicaAllocation
 from ballast.power.allocation import allocate as split
 from ballast.power.anchor import affordable, load_of, wanted_change
-from ballast.power.controller_result import Sample, targets_of
-from ballast.power.controller_state import Anchor
+from ballast.power.controller_state import Anchor, Sample, targets_of
 from ballast.power.policy import PowerPolicy
 from ballast.power.replay import NO_DEMAND, RecordedDemand, Replay, usual_gap
 from ballast.power.replay import replay as follow

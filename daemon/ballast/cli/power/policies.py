@@ -8,8 +8,7 @@ from pathlib import Path
 
 from ballast.base.errors import SettingsError, UsageError
 from ballast.power.policy import PowerPolicy
-from ballast.power.policy_reader import read
-from ballast.power.policy_rules import remarks, unusable_at
+from ballast.power.policy_reader import read, remarks, unusable_at
 from ballast.settings.model import CONFIG_FILE
 from ballast.settings.secrets import mask_urls
 from ballast.settings.sources import FileSource

@@ -10,7 +10,7 @@ import numpy as np
 
 from ballast.base.errors import UsageError
 from ballast.model.sample import Floats
-from ballast.power.controller_result import Sample
+from ballast.power.controller_state import Sample
 from ballast.power.feed_spec import remaining
 from ballast.power.policy import PowerPolicy
 from ballast.power.values import exact, seconds

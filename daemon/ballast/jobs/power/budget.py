@@ -39,11 +39,10 @@ from ballast.jobs.power.report import Action, Decision, IdleReason, Inputs, Outc
 from ballast.jobs.power.store import PowerStore, Record, SavedState
 from ballast.power.autoscaled import unmet_demand
 from ballast.power.controller import abandon, commit, observe, resumed
-from ballast.power.controller_result import ControllerResult, Reason, Sample
-from ballast.power.controller_state import ControllerState
-from ballast.power.measuring.meter import Meter
+from ballast.power.controller_state import ControllerResult, ControllerState, Reason, Sample
+from ballast.power.learning import Meter
 from ballast.power.policy import PowerPolicy
-from ballast.power.sections.needs import Need
+from ballast.power.sections import Need
 from ballast.power.values import exact
 from ballast.telemetry.feeds.budget_feed import Watts
 

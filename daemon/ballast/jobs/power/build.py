@@ -27,12 +27,11 @@ from ballast.jobs.power.job import PolicyRun, PowerJob
 from ballast.jobs.power.store import PowerStore
 from ballast.model.pod import Pod
 from ballast.model.snapshot import Snapshot
-from ballast.power.measuring.averaging import Average, range_of
-from ballast.power.measuring.meter import Meter
+from ballast.power.averaging import Average, range_of
+from ballast.power.learning import Meter
 from ballast.power.policy import PowerPolicy
-from ballast.power.policy_reader import read
-from ballast.power.policy_rules import hidden_exporters, not_to_run, remarks, unusable_at
-from ballast.power.sections.needs import Need
+from ballast.power.policy_reader import hidden_exporters, not_to_run, read, remarks, unusable_at
+from ballast.power.sections import Need
 from ballast.power.values import exact
 from ballast.serving.board import Board
 from ballast.settings import Mode, Settings, mask_urls

@@ -12,7 +12,7 @@ from ballast.cluster.state import NAME
 from ballast.cluster.write import WriteTarget
 from ballast.jobs.power import sentences
 from ballast.jobs.power.report import IdleReason, TickReport
-from ballast.power.controller_result import Reason
+from ballast.power.controller_state import Reason
 
 _LIMITS = {
     "AtMin": "the targets are at their minimum, the watts carry fewer",

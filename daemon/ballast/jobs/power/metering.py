@@ -8,11 +8,10 @@ from fractions import Fraction
 from ballast.actuation.scaling.target_status import Actuator, TargetStatus
 from ballast.jobs.power.participants import running_pods
 from ballast.jobs.power.report import TickContext, TickReport
-from ballast.power.measuring.averaging import range_of
-from ballast.power.measuring.learning import Learned
-from ballast.power.measuring.meter import Meter
-from ballast.power.measuring.verification import MissedEffect, Verification, predicted_change
+from ballast.power.averaging import range_of
+from ballast.power.learning import Learned, Meter
 from ballast.power.policy import PowerPolicy
+from ballast.power.verification import MissedEffect, Verification, predicted_change
 
 
 class Metering:

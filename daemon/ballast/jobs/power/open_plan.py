@@ -9,12 +9,10 @@ from fractions import Fraction
 from ballast.base.clock import AHEAD
 from ballast.jobs.power.report import Inputs
 from ballast.power.absolute import carried
-from ballast.power.anchor import load_of, price
-from ballast.power.controller_result import Reason, targets_of
-from ballast.power.controller_state import ControllerState, PowerPlan
-from ballast.power.foreign_changes import rebased
+from ballast.power.anchor import load_of, price, rebased
+from ballast.power.controller_state import ControllerState, PowerPlan, Reason, targets_of
 from ballast.power.policy import PowerPolicy
-from ballast.power.sections.choices import ForeignChanges
+from ballast.power.sections import ForeignChanges
 
 PLAN_LASTS = 600.0
 """Seconds after which an open plan is dropped, because the sample behind it is too old."""

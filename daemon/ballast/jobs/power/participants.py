@@ -9,7 +9,7 @@ from fractions import Fraction
 from ballast.actuation.scaling.target_status import ObstacleKind, TargetStatus
 from ballast.power.autoscaled import NO_AUTOSCALERS, Autoscaled
 from ballast.power.policy import Member, PowerPolicy
-from ballast.power.sections.needs import Need
+from ballast.power.sections import Need
 
 Bounds = tuple[int, int]
 

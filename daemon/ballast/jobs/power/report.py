@@ -14,10 +14,10 @@ from ballast.jobs.power.store import Record
 from ballast.power.absolute import carried
 from ballast.power.anchor import affordable
 from ballast.power.controller_state import ControllerMode, ControllerState
-from ballast.power.measuring.learning import Learned
-from ballast.power.measuring.verification import MissedEffect
+from ballast.power.learning import Learned
 from ballast.power.policy import PowerPolicy
-from ballast.power.sections.needs import Need
+from ballast.power.sections import Need
+from ballast.power.verification import MissedEffect
 from ballast.telemetry.feeds.budget_feed import Watts
 
 ZERO = Fraction(0)

@@ -8,9 +8,8 @@ from fractions import Fraction
 from ballast.actuation.scaling.target_status import ObstacleKind
 from ballast.base.text import duration, named
 from ballast.jobs.power.report import IdleReason, TickReport
-from ballast.power.controller_result import Reason
-from ballast.power.controller_state import ControllerMode
-from ballast.power.sections.choices import WhenSilent
+from ballast.power.controller_state import ControllerMode, Reason
+from ballast.power.sections import WhenSilent
 
 NAMED = 3
 

@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from hashlib import sha256
 from typing import Any
 
 import msgspec
@@ -17,11 +18,11 @@ from ballast.actuation.scaling.target_status import TargetStatus
 from ballast.base.errors import NOT_JSON, ClusterError, Superseded
 from ballast.cluster.state import StateStore as Keys
 from ballast.cluster.write import Result
+from ballast.power.anchor import without
 from ballast.power.controller import rebaselined, resumed
 from ballast.power.controller_state import ControllerMode, ControllerState, PowerPlan
-from ballast.power.fingerprint import policy_fingerprint
-from ballast.power.foreign_changes import without
 from ballast.power.policy import Member, PowerPolicy
+from ballast.power.sections import PolicySection
 
 _FRACTION = re.compile(r"-?\d+(?:/\d+)?", re.ASCII)
 """What `str` of a Fraction gives; other forms may stand for numbers of any size."""
@@ -217,7 +218,11 @@ class PowerStore:
         """The texts of both keys; None where there is no open plan."""
         plan, state = record.state.plan, replace(record.state, plan=None)
         saved = _SavedRecord(state, record.based, record.lost, record.real, record.fingerprint, record.watts)
-        opened = None if plan is None else _text({**_plain(_PlanStatus(record.planned or 0.0)), **_plain(plan)})
+        opened = (
+            None
+            if plan is None
+            else _text({"created": record.planned or 0.0, "status": "open", **msgspec.to_builtins(plan, enc_hook=str)})
+        )
         return {self._record_key: _text(saved), self._plan_key: opened}
 
 
@@ -238,6 +243,27 @@ def _decode(text: str, plan: str | None) -> Record:
     except (*NOT_JSON, ZeroDivisionError) as error:
         raise ValueError(str(error)) from None
     return replace(record, state=replace(record.state, plan=opened), planned=status.created)
+
+
+_HOW = frozenset({"max_age", "expect_series", "freshness", "time_path", "floor_watts"})
+"""Keys that say how a feed is read and checked; its watts do not depend on them."""
+
+
+def policy_fingerprint(policy: PowerPolicy) -> str:
+    """16 hexadecimal digits that change with feed, basePower, nominal or compat: the anchor's watts then mean others.
+
+    Keys at their default do not count.
+    """
+    parts = {"base": policy.base_power, "compat": policy.compat, "nominal": policy.nominal, "feed": policy.feed}
+    plain = {name: _without_defaults(value) for name, value in parts.items()}
+    return sha256(msgspec.json.encode(plain, enc_hook=str, order="deterministic")).hexdigest()[:16]
+
+
+def _without_defaults(value: Any) -> Any:
+    if not isinstance(value, PolicySection):
+        return value
+    fields = type(value).model_fields
+    return {name: _without_defaults(each) for name, each in value if name not in _HOW and each != fields[name].default}
 
 
 def _at_a_bound(count: int, status: TargetStatus, member: Member) -> bool:
@@ -263,11 +289,6 @@ def _check_counts(counts: Mapping[str, int]) -> None:
 
 def _text(value: object) -> str:
     return msgspec.json.encode(value, enc_hook=str, order="deterministic").decode()
-
-
-def _plain(value: object) -> dict[str, Any]:
-    plain: dict[str, Any] = msgspec.json.decode(_text(value))
-    return plain
 
 
 def _fraction(kind: type[Any], value: Any) -> Any:

@@ -9,7 +9,7 @@ from fractions import Fraction
 from ballast.base.errors import TelemetryError
 from ballast.base.metrics import Metrics
 from ballast.power.policy import PowerPolicy
-from ballast.power.sections.needs import Need
+from ballast.power.sections import Need
 from ballast.power.values import exact
 from ballast.telemetry import responses
 from ballast.telemetry.prometheus_client import Grid, PrometheusClient

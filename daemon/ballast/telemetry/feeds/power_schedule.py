@@ -11,8 +11,8 @@ import msgspec
 import structlog
 
 from ballast.base.errors import NOT_JSON, TelemetryError, UsageError
+from ballast.power.feed_spec import DAY, Schedule
 from ballast.power.policy import PowerPolicy
-from ballast.power.schedule import DAY, Schedule
 from ballast.power.values import exact
 from ballast.telemetry.feeds.feed_access import access
 from ballast.telemetry.feeds.power_feed import MAX_BODY, PrometheusFeed, pick, steps, trace, unix_time

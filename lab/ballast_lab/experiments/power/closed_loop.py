@@ -9,12 +9,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 
+from ballast.power.averaging import Average
 from ballast.power.controller import commit, observe
-from ballast.power.controller_result import Sample
-from ballast.power.controller_state import ControllerState
+from ballast.power.controller_state import ControllerState, Sample
 from ballast.power.feed_spec import remaining
-from ballast.power.measuring.averaging import Average
-from ballast.power.measuring.meter import Meter
+from ballast.power.learning import Meter
 from ballast.power.policy_reader import read
 from ballast_lab.experiments.power.contestants import REF
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ballast.power.controller_result import Sample
+from ballast.power.controller_state import Sample
 from ballast.power.policy import PowerPolicy
 from ballast.power.policy_reader import read
 from ballast.power.replay import replay

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from fractions import Fraction
 from typing import Any
 
-from ballast.power.controller_result import Sample
+from ballast.power.controller_state import Sample
 from ballast.power.policy_reader import read
 from ballast.power.replay import RecordedDemand, replay
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from fractions import Fraction
 
-from ballast.power.controller_result import Sample
+from ballast.power.controller_state import Sample
 from ballast.power.policy_reader import read
 from ballast.power.replay import replay
 from ballast_lab.experiments.power.contestants import REF

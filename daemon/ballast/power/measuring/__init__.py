@@ -1,1 +1,0 @@
-"""What replicas really draw: averaged, learned, and held against what was predicted."""

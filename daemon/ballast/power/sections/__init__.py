@@ -1,1 +1,0 @@
-"""Parts of a policy that several of its keys share."""
