@@ -19,7 +19,7 @@ from ballast.eviction.plan import EvictionPlan, Move, Refusal
 from ballast.jobs.eviction.executor import plan_document
 from ballast.jobs.power.document import TargetRows, policy_document
 from ballast.jobs.power.history import PolicyHistory
-from ballast.jobs.power.report import Action, Decision, Inputs, Outcome, TickContext, TickReport
+from ballast.jobs.power.report import Action, Inputs, Outcome, TickContext, TickDecision, TickReport
 from ballast.model.shape import Shape
 from ballast.placement.reservations import Purpose, Reservation
 from ballast.power.controller_state import ChangeWindow, ControllerMode, ControllerState
@@ -57,7 +57,7 @@ def power_answer() -> bytes:
                 needs={"ns/a": Need(2, None)},
                 learned=Learned({"ns/a": (99.5, 1.25), "ns/b": (50.0, 0.5)}, (10.0, 1.0)),
             ),
-            Decision("ScaledUp", unmet=-2),
+            TickDecision("ScaledUp", unmet=-2),
             Outcome(
                 state,
                 {"ns/a": 5},

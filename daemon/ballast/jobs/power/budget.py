@@ -35,7 +35,7 @@ from ballast.jobs.power.participants import (
     surge_watts,
     watts_drawn,
 )
-from ballast.jobs.power.report import Action, Decision, IdleReason, Inputs, Outcome, TickContext, TickReport
+from ballast.jobs.power.report import Action, IdleReason, Inputs, Outcome, TickContext, TickDecision, TickReport
 from ballast.jobs.power.store import PowerStore, Record, SavedState
 from ballast.power.autoscaled import unmet_demand
 from ballast.power.controller import abandon, commit, observe, resumed
@@ -191,23 +191,23 @@ class PolicyController:
                 outcome = replace(outcome, counts=_shadow_counts(self._record, outcome.counts))
         return self._report(inputs, decision, outcome)
 
-    def _idle(self, inputs: Inputs) -> Decision | None:
+    def _idle(self, inputs: Inputs) -> TickDecision | None:
         """Why nothing is decided now, or None."""
         limit, missed = self._limit, inputs.missed
         if inputs.unread is not None:
-            return Decision(limit=limit)
+            return TickDecision(limit=limit)
         if inputs.now.hold is not None:
-            return Decision(words=inputs.now.hold, limit=limit)
+            return TickDecision(words=inputs.now.hold, limit=limit)
         if self._metering.waits:
-            return Decision(words="waiting for the first measurement of watts per replica", limit=limit)
+            return TickDecision(words="waiting for the first measurement of watts per replica", limit=limit)
         if not inputs.participants.changeable:
-            return Decision(IdleReason.NO_TARGETS, "no target takes part", limit=limit)
+            return TickDecision(IdleReason.NO_TARGETS, "no target takes part", limit=limit)
         if missed is not None and missed.stops:
             words = f"nothing more is changed, an action had no effect: {missed.text}"
-            return Decision(IdleReason.NO_EFFECT, words, limit=limit)
+            return TickDecision(IdleReason.NO_EFFECT, words, limit=limit)
         return None
 
-    def _report(self, inputs: Inputs, decision: Decision, outcome: Outcome) -> TickReport:
+    def _report(self, inputs: Inputs, decision: TickDecision, outcome: Outcome) -> TickReport:
         """The report with the watts of what runs, where they are known."""
         policy, statuses, counts = inputs.policy, inputs.statuses, outcome.counts
         if policy.absolute and counts and inputs.unread is None and not self._metering.waits:
@@ -226,13 +226,13 @@ class PolicyController:
             record = replace(record, state=abandon(inputs.policy, record.state, own), planned=None)
             self._attempts = 0
         if not _begun(inputs.policy, record.state) and (waiting := self._awaits(inputs, record)) is not None:
-            decision = Decision(IdleReason.BASELINE, waiting, dropped, self._limit, rebaselining=waiting)
+            decision = TickDecision(IdleReason.BASELINE, waiting, dropped, self._limit, rebaselining=waiting)
             return self._remember(inputs, decision, replace(record, lost=record.lost or inputs.now.wall))
         return self._observe(inputs, record, dropped)
 
     def _resume(self, inputs: Inputs) -> TickReport:
         """Applies the open plan of an earlier tick; targets that someone else changed meanwhile leave it."""
-        record, decision = inputs.record, Decision(IdleReason.RESUMED, limit=self._limit)
+        record, decision = inputs.record, TickDecision(IdleReason.RESUMED, limit=self._limit)
         if moved := moved_targets(record.state, inputs.counts):
             record = replace(record, state=leave_plan(inputs.policy, record.state, inputs.counts, moved))
             words = f"someone else changed {moved[0]} meanwhile; it leaves the open plan"
@@ -251,7 +251,7 @@ class PolicyController:
         result = observe(policy, before, sample, counts, needed, autoscaled_targets(policy, inputs.statuses, counts))
         self._limit = _limit(result, self._limit)
         foreign = sum(counts.get(name, count) != count for name, count in before.last.items()) if begun else 0
-        decision = Decision(
+        decision = TickDecision(
             result.reason, "", dropped, self._limit, result.unmet, cancelled=result.cancelled, foreign=foreign
         )
         if self._shadow:
@@ -267,7 +267,7 @@ class PolicyController:
         now = inputs.now
         return self._saved.awaits(record, inputs.statuses, inputs.counts, now.wall, now.confirmed)
 
-    def _carry_out(self, inputs: Inputs, decision: Decision, record: Record, before: ControllerState) -> TickReport:
+    def _carry_out(self, inputs: Inputs, decision: TickDecision, record: Record, before: ControllerState) -> TickReport:
         """Saves the new plan, applies it and commits it. Where it cannot be saved, nothing is changed."""
         plan = open_plan(record.state)
         if not self._shadow:
@@ -283,7 +283,7 @@ class PolicyController:
         self._tried.clear()
         return self._apply(inputs, decision, record)
 
-    def _apply(self, inputs: Inputs, decision: Decision, record: Record) -> TickReport:
+    def _apply(self, inputs: Inputs, decision: TickDecision, record: Record) -> TickReport:
         """Writes the counts of the open plan, ROUND in a tick unless it is urgent, and commits it after the last."""
         counts, plan = inputs.counts, open_plan(record.state)
         due = {
@@ -330,7 +330,7 @@ class PolicyController:
         return frozenset(changed[ROUND:])
 
     def _remember(
-        self, inputs: Inputs, decision: Decision, record: Record, outcome: Outcome | None = None
+        self, inputs: Inputs, decision: TickDecision, record: Record, outcome: Outcome | None = None
     ) -> TickReport:
         """Saves the record at the end of a tick; without an `outcome` nothing was changed."""
         self._record = record

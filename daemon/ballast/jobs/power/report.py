@@ -100,7 +100,7 @@ class Inputs:
 
 
 @dataclass(frozen=True)
-class Decision:
+class TickDecision:
     """What one tick decided, and why."""
 
     reason: str = IdleReason.HELD
@@ -146,7 +146,7 @@ class TickReport:
     """One tick of a policy, for conditions, metrics, Events, the API and the sentence of the cycle."""
 
     inputs: Inputs
-    decision: Decision = field(default_factory=Decision)
+    decision: TickDecision = field(default_factory=TickDecision)
     outcome: Outcome = field(default_factory=Outcome)
 
     @property
