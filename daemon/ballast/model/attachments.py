@@ -97,12 +97,14 @@ def in_use(slices: Sequence[DeviceSlice]) -> Iterator[DeviceSlice]:
     Source: kubernetes dynamic-resource-allocation structured/internal/stable/pools_stable.go, GatherPools.
     """
     newest: dict[tuple[str, str], int] = {}
-    for each in slices:
-        pool = each.driver, each.pool
-        newest[pool] = max(newest.get(pool, each.generation), each.generation)
-    current = [each for each in slices if each.generation == newest[each.driver, each.pool]]
-    there = Counter((each.driver, each.pool) for each in current)
-    yield from (each for each in current if there[each.driver, each.pool] == each.slices)
+    for entry in slices:
+        pool = entry.driver, entry.pool
+        newest[pool] = max(newest.get(pool, entry.generation), entry.generation)
+    current = [entry for entry in slices if entry.generation == newest[entry.driver, entry.pool]]
+    there = Counter((device_slice.driver, device_slice.pool) for device_slice in current)
+    yield from (
+        device_slice for device_slice in current if there[device_slice.driver, device_slice.pool] == device_slice.slices
+    )
 
 
 class DeviceRequest(msgspec.Struct, frozen=True, gc=False):

@@ -94,35 +94,35 @@ def claim_in(asked: Mapping[str, float]) -> Claim | None:
 
 def claim_of(pod: Pod) -> Claim | None:
     """What a pod asks of devices, and where its annotations say that it got them."""
-    found = claim_in({**pod.shape.requests, **parts_of(pod)})
-    if found is None:
+    claim = claim_in({**pod.shape.requests, **parts_of(pod)})
+    if claim is None:
         return None
-    if found.shared and (index := pod.annotations.get(SHARE_INDEX)):
-        return msgspec.structs.replace(found, on=tuple((each, found.milli) for each in index.split("-")))
+    if claim.shared and (index := pod.annotations.get(SHARE_INDEX)):
+        return msgspec.structs.replace(claim, on=tuple((name, claim.milli) for name in index.split("-")))
     if allocated := pod.annotations.get(HAMI_ALLOCATED):
-        return msgspec.structs.replace(found, on=_allocated(allocated, found.milli))
-    return found
+        return msgspec.structs.replace(claim, on=_allocated(allocated, claim.milli))
+    return claim
 
 
 def _allocated(text: str, milli: int) -> tuple[tuple[str, int], ...] | None:
     """ "UUID,type,memory,cores:…;…", containers apart by ";", devices by ":"."""
-    found = []
+    devices = []
     for device in text.replace(";", ":").split(":"):
         fields = device.split(",")
         if len(fields) >= 4 and fields[0]:
             cores = _number(fields[3], 0)
-            found.append((fields[0], min(cores * MILLI // 100, MILLI) or milli))
-    return tuple(found) or None
+            devices.append((fields[0], min(cores * MILLI // 100, MILLI) or milli))
+    return tuple(devices) or None
 
 
 def _registered(text: str) -> tuple[str, ...]:
     """JSON, or "UUID,count,memory,cores,type,numa,health:…" of older versions; devices that are ill do not count."""
     if text.lstrip().startswith("["):
         try:
-            return tuple(each.id for each in msgspec.json.decode(text, type=list[_Registered]) if each.health)
+            return tuple(device.id for device in msgspec.json.decode(text, type=list[_Registered]) if device.health)
         except NOT_JSON:
             return ()
-    lines = [each.split(",") for each in text.split(":") if each]
+    lines = [line.split(",") for line in text.split(":") if line]
     return tuple(fields[0] for fields in lines if len(fields) >= 4 and fields[0] and fields[-1] != "false")
 
 

@@ -74,30 +74,30 @@ class Exclusion(msgspec.Struct, frozen=True):
 
 def exclusion(objects: Iterable[AnnotatedObject], prefix: str, now: float) -> Exclusion | None:
     """What `exclude` and `exclude-until` say for every part. `objects` come nearest first, `now` is Unix seconds."""
-    for each in objects:
-        said = each.annotations
+    for item in objects:
+        said = item.annotations
         exclude, until = said.get(f"{prefix}/exclude"), said.get(f"{prefix}/exclude-until")
         if exclude is None and until is None:
             continue
         if exclude not in (None, "false"):
-            return _flagged(each, f"{prefix}/exclude", exclude or "")
-        return None if until is None else _until(now, each, f"{prefix}/exclude-until", until)
+            return _flagged(item, f"{prefix}/exclude", exclude or "")
+        return None if until is None else _until(now, item, f"{prefix}/exclude-until", until)
     return None
 
 
 def part_exclusion(objects: Iterable[AnnotatedObject], prefix: str, part: str) -> Exclusion | None:
     """What `exclude-<part>` says."""
     key = f"{prefix}/exclude-{part}"
-    for each in objects:
-        value = each.annotations.get(key)
+    for item in objects:
+        value = item.annotations.get(key)
         if value is not None:
-            return None if value == "false" else _flagged(each, key, value)
+            return None if value == "false" else _flagged(item, key, value)
     return None
 
 
 def by_operator(objects: Iterable[AnnotatedObject], keys: frozenset[str]) -> list[AnnotatedObject]:
     """The objects without those of `keys` that a tenant has set: they count on namespaces, which come last, alone."""
-    return [each if each.kind == NAMESPACE else each._replace(annotations=_without(each, keys)) for each in objects]
+    return [item if item.kind == NAMESPACE else item._replace(annotations=_without(item, keys)) for item in objects]
 
 
 def _without(one: AnnotatedObject, keys: frozenset[str]) -> dict[str, str]:

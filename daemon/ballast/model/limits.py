@@ -29,8 +29,8 @@ def by_resource(limit: Limit) -> Mapping[str, float]:
 
 def limits(limit: Limit, resources: Sequence[str]) -> Floats:
     """[resource], inf where there is no limit."""
-    found = by_resource(limit)
-    return np.array([found.get(name, np.inf) for name in resources], float)
+    limits_by_name = by_resource(limit)
+    return np.array([limits_by_name.get(name, np.inf) for name in resources], float)
 
 
 def lower(one: Limit, other: Limit) -> Limit:
@@ -43,14 +43,14 @@ def lower(one: Limit, other: Limit) -> Limit:
 
 def shares(weights: Weights, resources: Sequence[str]) -> Floats:
     """[resource]: weights that sum to 1; the same for all where none of these resources has one."""
-    found = np.array([weights.get(name, 0.0) for name in resources], float)
-    return found / found.sum() if found.sum() > 0 else np.full(len(found), 1 / max(1, len(found)))
+    weight = np.array([weights.get(name, 0.0) for name in resources], float)
+    return weight / weight.sum() if weight.sum() > 0 else np.full(len(weight), 1 / max(1, len(weight)))
 
 
 def named(*given: Limit | Weights | None) -> tuple[str, ...]:
     """The resources that count in any of them, cpu and memory first."""
-    found = {name for each in given if each is not None for name, value in by_resource(each).items() if value > 0}
-    return tuple(sorted(found, key=lambda name: (name not in ALWAYS_NEEDED, name)))
+    names = {name for limit in given if limit is not None for name, value in by_resource(limit).items() if value > 0}
+    return tuple(sorted(names, key=lambda name: (name not in ALWAYS_NEEDED, name)))
 
 
 _SUFFIXES = {

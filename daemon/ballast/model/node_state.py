@@ -69,8 +69,8 @@ class NodeStates:
     @cached_property
     def counts(self) -> Mapping[NodeState, int]:
         """How many nodes are in each state, zeros included."""
-        found = np.bincount(self.codes, minlength=len(_STATES)).tolist()
-        return dict(zip(_STATES, found, strict=True))
+        counts = np.bincount(self.codes, minlength=len(_STATES)).tolist()
+        return dict(zip(_STATES, counts, strict=True))
 
     @property
     def known(self) -> Bools:

@@ -29,10 +29,10 @@ class Requirement(msgspec.Struct, frozen=True, gc=False):
         if value is None or len(self.values) != 1 or self.operator not in ("Gt", "Lt"):
             return False
         try:
-            found, bound = int(value), int(self.values[0])
+            number, bound = int(value), int(self.values[0])
         except ValueError:
             return False
-        return found > bound if self.operator == "Gt" else found < bound
+        return number > bound if self.operator == "Gt" else number < bound
 
 
 class Selector(msgspec.Struct, frozen=True, gc=False):
@@ -57,13 +57,13 @@ def parse(text: str) -> Selector:
 
 
 def _requirement(text: str) -> Requirement:
-    if found := _SET.fullmatch(text):
-        values = tuple(value.strip() for value in found[3].split(","))
-        return Requirement(found[1], "In" if found[2] == "in" else "NotIn", values)
-    if found := _COMPARED.fullmatch(text):
-        return Requirement(found[1], "NotIn" if found[2] == "!=" else "In", (found[3],))
-    if found := _ORDERED.fullmatch(text):
-        return Requirement(found[1], "Gt" if found[2] == ">" else "Lt", (found[3],))
+    if matched := _SET.fullmatch(text):
+        values = tuple(value.strip() for value in matched[3].split(","))
+        return Requirement(matched[1], "In" if matched[2] == "in" else "NotIn", values)
+    if matched := _COMPARED.fullmatch(text):
+        return Requirement(matched[1], "NotIn" if matched[2] == "!=" else "In", (matched[3],))
+    if matched := _ORDERED.fullmatch(text):
+        return Requirement(matched[1], "Gt" if matched[2] == ">" else "Lt", (matched[3],))
     if re.fullmatch(r"!?\s*[^\s!=<>(),]+", text):
         return Requirement(text.lstrip("! "), "DoesNotExist" if text.startswith("!") else "Exists")
     raise ValueError(f"{text!r} is no requirement on labels")

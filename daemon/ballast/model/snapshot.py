@@ -88,14 +88,14 @@ class Snapshot:
         for row, node in enumerate(self.nodes):
             if node.schedulable:
                 members.setdefault(self.pool(row), []).append(row)
-        found = {}
+        weights = {}
         for pool, rows in members.items():
             for index, resource in enumerate(self.resources):
                 means = self.primary.mean[index, rows]
                 means = means[~np.isnan(means)]
                 if means.size:
-                    found[pool, resource] = float(means.std())
-        return found
+                    weights[pool, resource] = float(means.std())
+        return weights
 
     @property
     def primary(self) -> Window:

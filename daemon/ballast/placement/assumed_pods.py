@@ -158,12 +158,12 @@ class AssumedPods:
 
     def _learn(self, pod: Pod) -> None:
         """The claims of a pod are made after it, so it may have to be shown again; by its binding they are there."""
-        found = self.claimed(pod)
-        if pod.template.device_claims and not (found.claimed or pod.node):
+        shape = self.claimed(pod)
+        if pod.template.device_claims and not (shape.claimed or pod.node):
             self._unclaimed.add(pod.uid)
             return
         self._unclaimed.discard(pod.uid)
-        self.arrivals.learn(asked_by(found))
+        self.arrivals.learn(asked_by(shape))
 
     def _book(self, uid: str, held: Held, now: float) -> None:
         self.assumptions.assume(uid, held.node, now)
@@ -276,7 +276,7 @@ class Assumptions:
         decision = self._decisions[uid] = Decision(uid, node, now + self._assume_for)
         heapq.heappush(self._deadlines, (decision.until, uid))
         if len(self._deadlines) > 2 * len(self._decisions) + SPARE:
-            self._deadlines = [(each.until, each.uid) for each in self._decisions.values()]
+            self._deadlines = [(decision.until, decision.uid) for decision in self._decisions.values()]
             heapq.heapify(self._deadlines)
 
     def drop(self, uid: str) -> Decision | None:

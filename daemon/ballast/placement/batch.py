@@ -87,22 +87,22 @@ def plan_batch(
     )
     before = {row: bool(world.feasible(row).any()) for row in chosen}
     residuals = _residuals(arranged, chosen)
-    asked: Floats = arranged.asked[:, 1:].astype(float)
+    requests: Floats = arranged.asked[:, 1:].astype(float)
     steps, misfits = [], []
     ordered = order(arranged, chosen, rules, now)[:MOST]
     for row in ordered:
         pod = arranged.pods[row]
         name = f"{pod.namespace}/{pod.name}"
-        losses = np.where(world.feasible(row), residuals.steps(asked[row]), NOWHERE)
+        losses = np.where(world.feasible(row), residuals.steps(requests[row]), NOWHERE)
         target = int(losses.argmin()) if len(losses) else -1
         if target < 0 or losses[target] == NOWHERE:
             misfits.append(Misfit(pod.uid, name, _why(world, row, before[row]), before[row]))
             continue
         world.move(row, target)
-        residuals.place(target, asked[row])
+        residuals.place(target, requests[row])
         steps.append(BatchStep(pod.uid, name, arranged.nodes[target].name))
-    if measured is not None and steps and not any(each.ever for each in misfits):
-        never = {each.uid for each in misfits}
+    if measured is not None and steps and not any(misfit.ever for misfit in misfits):
+        never = {misfit.uid for misfit in misfits}
         rows = [row for row in ordered if arranged.pods[row].uid not in never]
         even = balanced(arranged, rows, measured, namespaces)
         if even is not None:
@@ -152,14 +152,14 @@ def _residuals(arranged: Layout, rows: Sequence[int]) -> Residuals:
 def _why(world: SimulatedPlacement, row: int, fitted: bool) -> str:
     """What keeps the pod off the nodes, in the words of people."""
     arranged = world.layout
-    pod, asked = arranged.pods[row], arranged.asked[row]
+    pod, requests = arranged.pods[row], arranged.asked[row]
     allowed = world.sites.allowed(pod.template)
     near = world.neighbours.allowed(row)
     count = len(arranged.nodes)
     if not allowed.any():
         return f"its selectors, affinities and tolerations allow none of {count:,} nodes"
     free: Ints = world.free if fitted else arranged.free
-    short: Bools = (free < asked) & (asked > 0)
+    short: Bools = (free < requests) & (requests > 0)
     names = [name for name, kind in zip(arranged.kinds, short[allowed].T, strict=True) if kind.any()]
     others = "" if near is None or (allowed & near).any() else "other pods keep it off all nodes; "
     what = " and ".join("pods" if name == PODS else name for name in names)

@@ -46,7 +46,7 @@ def balanced(
     if not known.any() or not arranged.resources:
         return None
     try:
-        found = solve(
+        solution = solve(
             _problem(arranged, rows, measured, namespaces),
             solver="late-acceptance",
             evaluations=min(MOST_EVALUATIONS, EVALUATIONS_PER_POD * len(rows)),
@@ -54,7 +54,7 @@ def balanced(
     except PlacementError:
         return None
     places = {node.name: row for row, node in enumerate(arranged.nodes)}
-    target = {row: places[found.placement[_name(row)]] for row in rows}
+    target = {row: places[solution.placement[_name(row)]] for row in rows}
     world = _world(arranged, namespaces)
     for row in rows:
         if not world.feasible(row)[target[row]]:
@@ -101,10 +101,10 @@ def _unseen(arranged: Layout, measured: MeasuredLoad) -> Floats:
         float,
     )
     on: Ints = np.where(arranged.present, arranged.on, -1)
-    found = np.zeros(arranged.whole.shape)
+    use = np.zeros(arranged.whole.shape)
     there = on >= 0
-    np.add.at(found, on[there], np.nan_to_num(arranged.used[there]) * shares[there, None])
-    return found
+    np.add.at(use, on[there], np.nan_to_num(arranged.used[there]) * shares[there, None])
+    return use
 
 
 def _world(arranged: Layout, namespaces: Mapping[str, Mapping[str, str]] | None) -> SimulatedPlacement:

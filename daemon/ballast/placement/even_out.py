@@ -70,27 +70,27 @@ class _Plan:
     def steps(self, movable: Bools, admit: Admit, worth: Worth, aims: Ints | None) -> Iterator[PlannedMove]:
         """Towards `aims` [pod], -1 for none, and from there on the steepest."""
         placement, limit = self._placement, self._limit
-        made: list[int] = []
+        moved: list[int] = []
         if aims is not None:
             placement.aims = aims
             for step in self._rebalance(movable & (aims >= 0), admit, limit, replace(worth, unpaid=nobody)):
-                made.append(step.pod)
+                moved.append(step.pod)
                 yield step
             # The rest of the limit goes to the steepest moves; no pod moves twice in one plan.
             placement.aims = None
             movable = movable.copy()
-            movable[made] = False
-        yield from self._rebalance(movable, admit, None if limit is None else limit - len(made), worth)
+            movable[moved] = False
+        yield from self._rebalance(movable, admit, None if limit is None else limit - len(moved), worth)
 
     def draft(self, movable: Bools, admit: Admit, worth: Worth, aims: Ints | None) -> list[PlannedMove]:
         """The same steps, unmade again."""
         placement = self._placement
         load = placement.load.copy()
-        found = list(self.steps(movable, admit, worth, aims))
-        for step in reversed(found):
+        planned = list(self.steps(movable, admit, worth, aims))
+        for step in reversed(planned):
             placement.move(step.pod, step.source)
         placement.load = load
-        return found
+        return planned
 
     def _rebalance(self, movable: Bools, admit: Admit, limit: int | None, worth: Worth) -> Iterator[PlannedMove]:
         return rebalance(
@@ -119,14 +119,14 @@ def _target(placement: SimulatedPlacement, movable: Bools, counted: Bools, draft
         candidates = movable & np.isfinite(layout.used).all(axis=1) & (placement.on >= 0)
         pods = np.flatnonzero(candidates & (layout.pool[placement.on] == number) & usable[placement.on])
         moves = int(np.count_nonzero(drafted[pods] != placement.on[pods]))
-        found = improve(
+        improved = improve(
             _problem(placement, rows, pods, place, counted),
             place[drafted[pods]],
             evaluations=min(MOST_EVALUATIONS, EVALUATIONS_PER_POD * len(pods)),
             max_moves=moves,
         )
-        changed = rows[found] != placement.on[pods]
-        aims[pods[changed]] = rows[found][changed]
+        changed = rows[improved] != placement.on[pods]
+        aims[pods[changed]] = rows[improved][changed]
     return aims
 
 
@@ -157,7 +157,7 @@ def _problem(placement: SimulatedPlacement, rows: Ints, pods: Ints, place: Ints,
         room=np.concatenate([np.maximum(placement.free[rows], 0) + taken, below], axis=1),
         request=np.concatenate([layout.asked[pods], layout.used[pods]], axis=1),
         home=home,
-        rules=[Rule(RuleKind.SITE, np.array(each), nodes=np.frombuffer(mask, bool)) for mask, each in masks.items()],
+        rules=[Rule(RuleKind.SITE, np.array(pods), nodes=np.frombuffer(mask, bool)) for mask, pods in masks.items()],
     )
 
 
@@ -172,6 +172,6 @@ def _sites(placement: SimulatedPlacement, pod: int, rows: Ints, home: int) -> Bo
 
 
 def _summed(amounts: Floats, home: Ints, nodes: int) -> Floats:
-    found = np.zeros((nodes, amounts.shape[1]))
-    np.add.at(found, home, amounts)
-    return found
+    sums = np.zeros((nodes, amounts.shape[1]))
+    np.add.at(sums, home, amounts)
+    return sums

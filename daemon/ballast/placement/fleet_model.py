@@ -59,13 +59,13 @@ class PodsInFlight:
         The measured mean of a pod's siblings counts before what `predicted` makes of its limit and request.
         """
         key = (resource, default, multiplier)
-        found = self._sums.get(key)
-        if found is None:
-            found = np.zeros(self._nodes, np.int64)
+        sums = self._sums.get(key)
+        if sums is None:
+            sums = np.zeros(self._nodes, np.int64)
             for (row, _, owner), (shape, count) in list(self._pods.items()):
-                found[row] += count * self._use(shape, owner, *key)
-            self._sums[key] = found
-        return found
+                sums[row] += count * self._use(shape, owner, *key)
+            self._sums[key] = sums
+        return sums
 
     def count(self, row: int, shape: Shape, owner: str, sign: int) -> None:
         """Adds a pod to a row; with sign -1 takes it away."""
@@ -75,8 +75,8 @@ class PodsInFlight:
             self._pods[key] = (shape, count)
         else:
             self._pods.pop(key, None)
-        for each, amounts in self._sums.items():
-            amounts[row] += sign * self._use(shape, owner, *each)
+        for profile, amounts in self._sums.items():
+            amounts[row] += sign * self._use(shape, owner, *profile)
 
     def _use(self, shape: Shape, owner: str, resource: str, default: int, multiplier: float) -> int:
         measured = self._siblings.get(owner, {}).get(resource)
@@ -84,10 +84,10 @@ class PodsInFlight:
             return units(resource, measured)
         # The shape is kept beside the number, so that its id stays its own.
         key = (id(shape), resource, default, multiplier)
-        found = self._uses.get(key)
-        if found is None:
-            found = self._uses[key] = (shape, predicted(shape, resource, default, multiplier))
-        return found[1]
+        use = self._uses.get(key)
+        if use is None:
+            use = self._uses[key] = (shape, predicted(shape, resource, default, multiplier))
+        return use[1]
 
 
 class FleetModel:
@@ -128,12 +128,12 @@ class FleetModel:
     def fill(self, held: Iterable[Held]) -> None:
         """Counts many pods at once."""
         shapes: dict[int, tuple[Shape, list[int]]] = {}
-        for each in held:
-            row = self.rows.get(each.node)
+        for reservation in held:
+            row = self.rows.get(reservation.node)
             if row is not None:
-                if each.claim is not None:
-                    self.devices.add(row, each.claim, expected=each.expected)
-                shapes.setdefault(id(each.shape), (each.shape, []))[1].append(row)
+                if reservation.claim is not None:
+                    self.devices.add(row, reservation.claim, expected=reservation.expected)
+                shapes.setdefault(id(reservation.shape), (reservation.shape, []))[1].append(row)
         for shape, rows in shapes.values():
             if len(rows) < MANY:
                 for row in rows:

@@ -62,7 +62,7 @@ class LiveResidual:
 
     def asked(self) -> list[Units]:
         """The requests of pods it was asked for since it was renewed, the latest of them."""
-        return [asked for _, asked, _ in list(self._requests.values())[-LATEST:]]
+        return [requests for _, requests, _ in list(self._requests.values())[-LATEST:]]
 
     def prepare(
         self,
@@ -76,8 +76,8 @@ class LiveResidual:
         profiles = self._plain.profiles or profiles
         columns, whole, free = copied
         residuals = Residuals(self._plain.criterion(profiles, columns, whole), whole, free)
-        for each in requests:
-            residuals.steps(columns.vector(each))
+        for request in requests:
+            residuals.steps(columns.vector(request))
         return Prepared(columns, free, residuals, tuple(profiles))
 
     def install(self, prepared: Prepared) -> None:
@@ -118,11 +118,11 @@ class LiveResidual:
     def _request(self, pod: Pod | None, columns: Columns) -> Floats:
         shape, parts, claimed = (pod.shape, parts_of(pod), pod.claimed) if pod else (None, {}, {})
         key = (id(shape), tuple(parts.values()), tuple(claimed.items()))
-        found = self._requests.get(key)
-        if found is None:
+        entry = self._requests.get(key)
+        if entry is None:
             if len(self._requests) > 10_000:
                 self._requests.clear()
-            asked = asked_by(pod) if pod else NOTHING.reserved
+            requests = asked_by(pod) if pod else NOTHING.reserved
             # The shape is kept beside its request, so that its id never becomes that of another one.
-            found = self._requests[key] = (shape, asked, columns.vector(asked))
-        return found[2]
+            entry = self._requests[key] = (shape, requests, columns.vector(requests))
+        return entry[2]

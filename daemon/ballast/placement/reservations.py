@@ -80,9 +80,9 @@ class Reservations:
 
     def extend(self, name: str, until: float) -> None:
         """Moves the deadline of a reservation further ahead; never back."""
-        found = self._standing.get(name)
-        if found is not None and found.until < until:
-            self.hold(replace(found, until=until))
+        standing = self._standing.get(name)
+        if standing is not None and standing.until < until:
+            self.hold(replace(standing, until=until))
 
     def release(self, name: str) -> None:
         """Ends the reservation of this name, if there is one."""
@@ -92,14 +92,16 @@ class Reservations:
 
     def expire(self, now: float) -> None:
         """Ends the reservations whose deadline has passed; `now` is Unix seconds."""
-        for name in [name for name, each in self._standing.items() if not now < each.until <= now + LONGEST]:
+        for name in [
+            name for name, reservation in self._standing.items() if not now < reservation.until <= now + LONGEST
+        ]:
             self.release(name)
 
     def meant_for(self, uid: str, owner: str, among: Iterable[str]) -> Reservation | None:
         """The one on a node `among` these that this pod may take: its own, else one of its controller's."""
-        found = self._meant_for(uid, owner)
-        nodes = set(among) if found else ()
-        return next((each for each in found if each.node in nodes), None)
+        reservations = self._meant_for(uid, owner)
+        nodes = set(among) if reservations else ()
+        return next((reservation for reservation in reservations if reservation.node in nodes), None)
 
     def give(self, name: str, uid: str) -> None:
         """The pod was sent to this reservation's node."""
@@ -109,13 +111,13 @@ class Reservations:
 
     def bound(self, uid: str, owner: str, node: str) -> None:
         """A pod was bound, wherever: what was held for it is released."""
-        found = self.meant_for(uid, owner, [node]) or next(iter(self._meant_for(uid, owner)), None)
-        if found is not None:
-            self.release(found.name)
+        reservation = self.meant_for(uid, owner, [node]) or next(iter(self._meant_for(uid, owner)), None)
+        if reservation is not None:
+            self.release(reservation.name)
 
     def gone(self, uid: str) -> None:
         """A pod that waited is no more."""
-        for name in [name for name, each in self._standing.items() if each.holder == uid]:
+        for name in [name for name, reservation in self._standing.items() if reservation.holder == uid]:
             self.release(name)
 
     def in_the_way(self, pod: Arriving, model: FleetModel) -> Mapping[str, Reservation]:
@@ -126,19 +128,23 @@ class Reservations:
         own = self._meant_for(pod.uid, pod.owner)
         others: dict[str, Reservation] = {}
         usable: dict[str, list[Shape]] = {}
-        for each in self._standing.values():
-            if each in own or each.priority < pod.priority:
-                usable.setdefault(each.node, []).append(each.shape)
-            elif each.node in model.rows:
-                others.setdefault(each.node, each)
-        return {node: each for node, each in others.items() if not fits(pod.shape, model, node, usable.get(node, ()))}
+        for reservation in self._standing.values():
+            if reservation in own or reservation.priority < pod.priority:
+                usable.setdefault(reservation.node, []).append(reservation.shape)
+            elif reservation.node in model.rows:
+                others.setdefault(reservation.node, reservation)
+        return {
+            node: reservations
+            for node, reservations in others.items()
+            if not fits(pod.shape, model, node, usable.get(node, ()))
+        }
 
     def _meant_for(self, uid: str, owner: str) -> list[Reservation]:
         """What no other pod was given, or lost again; the pod's own and what it was given come first."""
         holders = {uid, owner} - {""}
-        found = [each for each in self._standing.values() if each.holder in holders]
-        takers = {each.name: self._taker(each.name) for each in found}
-        free = [each for each in found if takers[each.name] in (None, uid)]
+        reservations = [reservation for reservation in self._standing.values() if reservation.holder in holders]
+        takers = {reservation.name: self._taker(reservation.name) for reservation in reservations}
+        free = [reservation for reservation in reservations if takers[reservation.name] in (None, uid)]
         return sorted(free, key=lambda each: (each.holder != uid, takers[each.name] != uid))
 
     def _taker(self, name: str) -> str | None:
@@ -154,9 +160,9 @@ def fits(shape: Shape, model: FleetModel, node: str, usable: Iterable[Shape] = (
     row = model.rows.get(node)
     if row is None:
         return False
-    room = [demand(each).reserved for each in usable]
+    room = [demand(shape).reserved for shape in usable]
     return all(
-        amount <= _free(model, row, name) + sum(each.get(name, 0) for each in room)
+        amount <= _free(model, row, name) + sum(amounts.get(name, 0) for amounts in room)
         for name, amount in demand(shape).reserved.items()
         if amount and name != "pods"
     )

@@ -73,19 +73,21 @@ def fit_scores(
 
     With `ratio`, resources of 0 percent do not count and the mean is rounded (RequestedToCapacityRatio).
     """
-    asked = (demand(pod.shape) if pod else NOTHING).arriving
+    requests = (demand(pod.shape) if pod else NOTHING).arriving
     nodes = len(fleet.nodes)
     total = np.zeros(nodes)
     divisor: Floats | float = 0.0
     terms: dict[str, Floats] = {}
-    for each in allocations(fleet, weights, asked, defaults=True):
-        exists, everywhere = _having(fleet, each.name)
-        points = percent(each.after, each.allocatable if everywhere else np.maximum(each.allocatable, 1)).astype(float)
+    for share in allocations(fleet, weights, requests, defaults=True):
+        exists, everywhere = _having(fleet, share.name)
+        points = percent(share.after, share.allocatable if everywhere else np.maximum(share.allocatable, 1)).astype(
+            float
+        )
         counts = exists & (points > 0) if ratio else exists
-        weight = float(each.weight) if counts.all() else np.where(counts, float(each.weight), 0.0)
+        weight = float(share.weight) if counts.all() else np.where(counts, float(share.weight), 0.0)
         total += points * weight
         divisor = divisor + weight
-        terms[each.name] = points if everywhere else np.where(exists, points, np.nan)
+        terms[share.name] = points if everywhere else np.where(exists, points, np.nan)
     raw = total / np.maximum(divisor, 1)
     exact = half_away(raw) if ratio else np.trunc(raw)
     return Scores(
@@ -155,7 +157,7 @@ def _weights_by_name(keys: StrategyKeys, value: object) -> Mapping[str, object] 
         pairs = list(value.items())
     elif isinstance(value, Sequence):
         pairs = [
-            (each.get("name"), each.get("weight")) if isinstance(each, Mapping) else (each, None) for each in value
+            (entry.get("name"), entry.get("weight")) if isinstance(entry, Mapping) else (entry, None) for entry in value
         ]
     else:
         raise keys.error("resources", value, allowed)

@@ -31,14 +31,14 @@ class Balanced(RequestsStrategy):
 
     def score(self, fleet: Fleet, pod: Pod | None = None) -> Scores:
         """See the module; 75 everywhere for a pod that requests nothing."""
-        asked = (demand(pod.shape) if pod else NOTHING).reserved
-        found = list(allocations(fleet, self.weights, asked, defaults=False))
+        requests = (demand(pod.shape) if pod else NOTHING).reserved
+        shares = list(allocations(fleet, self.weights, requests, defaults=False))
         nodes = len(fleet.nodes)
-        key = (NAME, *(each.name for each in found))
-        before = fleet.placed.once(key, lambda: balance([(each.before, each.allocatable) for each in found], nodes))
-        after = balance([(each.after, each.allocatable) for each in found], nodes)
+        key = (NAME, *(share.name for share in shares))
+        before = fleet.placed.once(key, lambda: balance([(share.before, share.allocatable) for share in shares], nodes))
+        after = balance([(share.after, share.allocatable) for share in shares], nodes)
         scores = 50 + (50 + after - before) // 2
-        if not any(asked.get(name) for name in self.weights):
+        if not any(requests.get(name) for name in self.weights):
             scores = np.full(nodes, NO_CHANGE)
         exact = scores.astype(float)
         return Scores(

@@ -42,16 +42,16 @@ class Blend:
 
     def score(self, fleet: Fleet, pod: Pod | None = None) -> Scores:
         """The mean of the whole scores; `terms` are the scores of each strategy, NaN where unknown."""
-        found = self._found(fleet, pod)
+        parts = self._found(fleet, pod)
         terms = {
-            name: np.where(each.unknown, np.nan, each.scores)
-            for (name, _, _), each in zip(self.parts, found, strict=True)
+            name: np.where(part.unknown, np.nan, part.scores)
+            for (name, _, _), part in zip(self.parts, parts, strict=True)
         }
-        return self._mean(fleet, [(each.scores, each.unknown) for each in found], terms)
+        return self._mean(fleet, [(part.scores, part.unknown) for part in parts], terms)
 
     def finer(self, fleet: Fleet, pod: Pod | None = None) -> Scores:
         """The mean of the scores before rounding, which orders nodes more finely; without terms."""
-        return self._mean(fleet, [(each.exact, each.unknown) for each in self._found(fleet, pod)], {})
+        return self._mean(fleet, [(part.exact, part.unknown) for part in self._found(fleet, pod)], {})
 
     def _found(self, fleet: Fleet, pod: Pod | None) -> list[Scores]:
         return [strategy.score(fleet, pod) for _, strategy, _ in self.parts]

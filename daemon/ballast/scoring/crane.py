@@ -156,15 +156,15 @@ def _entries(spec: Mapping[str, object], part: str) -> Sequence[Mapping[str, obj
 
 
 def _named(spec: Mapping[str, object], part: str) -> dict[str, Mapping[str, object]]:
-    found: dict[str, Mapping[str, object]] = {}
+    policies: dict[str, Mapping[str, object]] = {}
     for entry in _entries(spec, part):
         name = entry.get("name")
         if not isinstance(name, str) or not name:
             raise UsageError(f"policy.spec.{part}: an entry has no name.")
-        if name in found:
+        if name in policies:
             raise UsageError(f"policy.spec.{part}: {name} is given twice.")
-        found[name] = entry
-    return found
+        policies[name] = entry
+    return policies
 
 
 def _number(part: str, entry: Mapping[str, object], key: str) -> float:

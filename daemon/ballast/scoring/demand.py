@@ -68,12 +68,12 @@ class Demand:
 
 def demand(shape: Shape) -> Demand:
     """The demand of a shape. Pods of one template share their shape, so it is computed once for all of them."""
-    found = _recent.get(id(shape))
-    if found is None:
+    recent = _recent.get(id(shape))
+    if recent is None:
         if len(_recent) >= REMEMBERED:
             _recent.clear()
-        found = _recent[id(shape)] = Demand(shape)
-    return found
+        recent = _recent[id(shape)] = Demand(shape)
+    return recent
 
 
 def units(resource: str, amount: float) -> int:

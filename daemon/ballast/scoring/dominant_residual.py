@@ -62,18 +62,18 @@ class DominantResidual:
 
     def score(self, fleet: Fleet, pod: Pod | None = None) -> Scores:
         """`raw` is L; `terms` are max(rho) and the fall of H. NaN where the pod does not fit."""
-        asked = {name: amount for name, amount in (asked_by(pod) if pod else NOTHING.reserved).items() if amount}
-        asked.pop("pods", None)
-        if not fleet.resources.union(PARTS).issuperset(asked):
+        requests = {name: amount for name, amount in (asked_by(pod) if pod else NOTHING.reserved).items() if amount}
+        requests.pop("pods", None)
+        if not fleet.resources.union(PARTS).issuperset(requests):
             return _nowhere(len(fleet.nodes))
-        profiles = self._profiles(fleet, asked)
-        names = self.resources or self._all_resources(fleet, asked, profiles)
+        profiles = self._profiles(fleet, requests)
+        names = self.resources or self._all_resources(fleet, requests, profiles)
         columns = self.columns(names, fleet)
         whole, free = columns.matrices(fleet)
-        request = columns.vector(asked)
+        request = columns.vector(requests)
         criterion = self.criterion(profiles, columns, whole)
         _, room = criterion.after(free, request)
-        room = room & self._others_fit(fleet, asked, names)
+        room = room & self._others_fit(fleet, requests, names)
         losses, dominant, loss = criterion.losses(whole, free, request, criterion.fitness(np.maximum(free, 0.0)))
         exact = exact_scores(steps(np.where(room, losses, 0.0)), room)
         return Scores(
@@ -179,12 +179,12 @@ def _parse_profiles(keys: StrategyKeys) -> tuple[Profile, ...]:
     if not isinstance(value, Sequence) or isinstance(value, str) or not value:
         raise keys.error("profiles", value, allowed)
     profiles = []
-    for each in value:
-        if not isinstance(each, Mapping) or not isinstance(each.get("requests"), Mapping):
+    for entry in value:
+        if not isinstance(entry, Mapping) or not isinstance(entry.get("requests"), Mapping):
             raise keys.error("profiles", value, allowed)
-        weight = to_number(each.get("weight", 1.0))
+        weight = to_number(entry.get("weight", 1.0))
         try:
-            amounts = {str(name): quantity(amount) for name, amount in each["requests"].items()}
+            amounts = {str(name): quantity(amount) for name, amount in entry["requests"].items()}
         except (ValueError, TypeError) as error:
             raise keys.error("profiles", value, f"{error}") from None
         if weight is None or not 0 < weight <= LARGEST_WEIGHT or any(amount < 0 for amount in amounts.values()):

@@ -48,7 +48,7 @@ class Dynamic:
             total += np.nan_to_num((1.0 - usage[name]) * weight * 100.0)
             divisor += weight
         raw = np.trunc(total / divisor) - np.trunc(hot * 10)
-        known = ~np.all([np.isnan(each) for each in usage.values()], axis=0)
+        known = ~np.all([np.isnan(values) for values in usage.values()], axis=0)
         exact = np.where(known, np.clip(raw, 0.0, 100.0), 0.0)
         return Scores(
             exact=exact,

@@ -130,22 +130,22 @@ class Fleet:
     @cached_property
     def placed(self) -> Placed:
         """What the unfinished pods on each node request and are limited to."""
-        found = Placed(len(self.nodes))
+        placed = Placed(len(self.nodes))
         for pod in self.pods:
             row = self.rows.get(pod.node)
             if row is not None and not pod.finished:
-                found.add(row, pod.shape)
-        return found
+                placed.add(row, pod.shape)
+        return placed
 
     @cached_property
     def devices(self) -> PlacedDevices:
         """The devices that are handed out in parts, and what the unfinished pods on each node take of them."""
-        found = PlacedDevices([devices_of(node) for node in self.nodes])
+        devices = PlacedDevices([devices_of(node) for node in self.nodes])
         for pod in self.pods:
             row = self.rows.get(pod.node)
             if row is not None and not pod.finished and (claim := claim_of(pod)) is not None:
-                found.add(row, claim)
-        return found
+                devices.add(row, claim)
+        return devices
 
 
 class Memo:
@@ -211,16 +211,16 @@ class Placed:
         return self._sum("limited", resource)
 
     def _sum(self, kind: str, resource: str) -> Ints:
-        found = self._sums.get((kind, resource))
-        return np.zeros(self._nodes, np.int64) if found is None else found
+        sums = self._sums.get((kind, resource))
+        return np.zeros(self._nodes, np.int64) if sums is None else sums
 
     def _amounts(self, shape: Shape) -> tuple[tuple[tuple[str, str], int], ...]:
-        found = self._demands.get(id(shape))
-        if found is None:
+        known = self._demands.get(id(shape))
+        if known is None:
             if len(self._demands) >= REMEMBERED:
                 self._demands.clear()
-            found = self._demands[id(shape)] = (shape, _flat(demand(shape)))
-        return found[1]
+            known = self._demands[id(shape)] = (shape, _flat(demand(shape)))
+        return known[1]
 
 
 def _flat(asked: Demand) -> tuple[tuple[tuple[str, str], int], ...]:
@@ -230,12 +230,14 @@ def _flat(asked: Demand) -> tuple[tuple[tuple[str, str], int], ...]:
         "requested": asked.requested,
         "limited": asked.limited,
     }
-    return tuple(((kind, name), amount) for kind, each in kinds.items() for name, amount in each.items() if amount)
+    return tuple(
+        ((kind, name), amount) for kind, amounts in kinds.items() for name, amount in amounts.items() if amount
+    )
 
 
 def amounts(resource: str, of: Iterable[Mapping[str, float]]) -> Ints:
     """One resource of each entry as whole numbers, 0 where an entry does not have it."""
-    return np.array([units(resource, each.get(resource, 0.0)) for each in of], np.int64)
+    return np.array([units(resource, amounts.get(resource, 0.0)) for amounts in of], np.int64)
 
 
 def _key(resource: str) -> Hashable:

@@ -50,7 +50,7 @@ class StrategyKeys:
             return None
         if not isinstance(value, Mapping) or not value:
             raise self.error(key, value, "give an object with at least one entry")
-        return {str(name): each for name, each in value.items()}
+        return {str(name): item for name, item in value.items()}
 
     def in_flight(self) -> str:
         """`off` counts none, `upstream` what TargetLoadPacking counts, `full` those bound since the window ended."""

@@ -123,8 +123,8 @@ class LoadVariation:
 
     def score(self, fleet: Fleet, pod: Pod | None = None) -> Scores:
         """The smallest score of the resources; `terms` are all of them with their weights, NaN where unknown."""
-        asked = (demand(pod.shape) if pod else NOTHING).requested
-        terms = {name: self._weighted(fleet, name, weight, asked.get(name, 0)) for name, weight in self.weights}
+        requests = (demand(pod.shape) if pod else NOTHING).requested
+        terms = {name: self._weighted(fleet, name, weight, requests.get(name, 0)) for name, weight in self.weights}
         raw = reduce(np.fmin, terms.values())
         unknown = np.isnan(raw)
         return Scores(exact=np.where(unknown, 0.0, raw), raw=raw, unknown=unknown, terms=terms)

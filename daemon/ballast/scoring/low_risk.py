@@ -49,10 +49,10 @@ class LowRisk:
 
     def score(self, fleet: Fleet, pod: Pod | None = None) -> Scores:
         """`terms` are the risks of cpu and memory, 0..1."""
-        asked = demand(pod.shape) if pod else NOTHING
-        risks = {name: self._risk(fleet, name, asked.requested[name], asked.limited[name]) for name in CPU_AND_MEMORY}
+        needs = demand(pod.shape) if pod else NOTHING
+        risks = {name: self._risk(fleet, name, needs.requested[name], needs.limited[name]) for name in CPU_AND_MEMORY}
         raw = (1 - np.maximum(risks["cpu"], risks["memory"])) * 100
-        if not (any(asked.requested.values()) or any(asked.limited.values())):
+        if not (any(needs.requested.values()) or any(needs.limited.values())):
             raw = np.zeros(len(fleet.nodes))
         unknown = ~fleet.known
         exact = np.where(unknown, 0.0, raw)
@@ -109,8 +109,8 @@ def load_risk(mu: Floats, sigma: Floats, request: Ints, limit: Ints, capacity: I
 
     bounded = (limit < capacity) & (request <= limit)
     share = limit / whole
-    given = np.where(bounded & fits, below(share, alpha, beta), 0.0)
-    within = np.where(given > 0, np.clip(within / np.where(given > 0, given, 1.0), 0.0, 1.0), within)
+    risk = np.where(bounded & fits, below(share, alpha, beta), 0.0)
+    within = np.where(risk > 0, np.clip(within / np.where(risk > 0, risk, 1.0), 0.0, 1.0), within)
     return 1 - np.where(bounded & (share == 0), 1.0, within)
 
 

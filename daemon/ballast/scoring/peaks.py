@@ -88,8 +88,8 @@ class Peaks:
         """Milli-cores; overhead only counts beside a request, as kubernetes pkg/api/v1/resource/helpers.go has it."""
         if pod is None:
             return 0.0
-        asked = units("cpu", pod.shape.total_requests(overhead=False).get("cpu", 0.0))
-        return float(asked + units("cpu", pod.shape.overhead.get("cpu", 0.0))) if asked else 0.0
+        requests = units("cpu", pod.shape.total_requests(overhead=False).get("cpu", 0.0))
+        return float(requests + units("cpu", pod.shape.overhead.get("cpu", 0.0))) if requests else 0.0
 
     def _models(self, fleet: Fleet) -> tuple[Floats, Floats, Bools]:
         """(k1, k2, whether there is a model)."""

@@ -54,8 +54,8 @@ class Criterion:
     @cached_property
     def _asked(self) -> list[tuple[int, Ints, Floats]]:
         """Per resource: the profiles that ask for it, and how much."""
-        found = [(resource, np.flatnonzero(column)) for resource, column in enumerate(self.profiles.T[: self.plain])]
-        return [(resource, rows, self.profiles[rows, resource]) for resource, rows in found if len(rows)]
+        columns = [(resource, np.flatnonzero(column)) for resource, column in enumerate(self.profiles.T[: self.plain])]
+        return [(resource, rows, self.profiles[rows, resource]) for resource, rows in columns if len(rows)]
 
     @cached_property
     def _claims(self) -> tuple[Ints, Floats, Ints]:
@@ -164,8 +164,8 @@ class Residuals:
             losses, _, _ = self._criterion.losses(self._whole, self._free, request, self._fitness)
             _, fitting = self._criterion.after(self._free, request)
             self._table[slot] = np.where(fitting, steps(losses), NOWHERE)
-        found: Ints = self._table[slot]
-        return found
+        residuals: Ints = self._table[slot]
+        return residuals
 
     def place(self, row: int, request: Floats) -> None:
         """Takes the amounts from a node, devices where they fit best."""

@@ -72,15 +72,15 @@ def strategy(name: str, keys: Mapping[str, object] | None = None, part: Make | N
 
 def _make(parse: Callable[[Mapping[str, object]], Strategy], name: str, keys: Mapping[str, object]) -> Strategy:
     try:
-        made = parse(keys)
+        strategy_object = parse(keys)
     except UsageError:
         raise
     except Exception as error:
         raise REGISTRY.refusal(name, f"making it failed: {type(error).__name__}: {error}") from error
-    problem = violation(made, Strategy)
-    read = getattr(made, "reads", ())
+    problem = violation(strategy_object, Strategy)
+    read = getattr(strategy_object, "reads", ())
     if not problem and not (isinstance(read, tuple) and all(isinstance(resource, str) for resource in read)):
-        problem = f"the reads of a {type(made).__name__} are no tuple of names of resources"
+        problem = f"the reads of a {type(strategy_object).__name__} are no tuple of names of resources"
     if problem:
         raise REGISTRY.refusal(name, problem)
-    return made
+    return strategy_object

@@ -43,8 +43,8 @@ class TargetLoad:
         """`terms` has the predicted percent of cpu."""
         load, whole = fleet.packing_cpu, fleet.cpu_base.astype(float)
         used = (load.mean / 100) * whole
-        asked = float(predicted(pod.shape, "cpu", self.default, self.multiplier)) if pod else 0.0
-        percent = 100 * (used + asked + self._in_flight(fleet)) / np.where(whole > 0, whole, 1.0)
+        predicted_use = float(predicted(pod.shape, "cpu", self.default, self.multiplier)) if pod else 0.0
+        percent = 100 * (used + predicted_use + self._in_flight(fleet)) / np.where(whole > 0, whole, 1.0)
         percent = np.where(whole > 0, percent, 0.0)
         exact = np.where(load.known, target_load(percent, self.target), 0.0)
         return Scores(

@@ -49,8 +49,8 @@ class Assignment:
             used = np.bincount(rows, weights=units.use[:-1, column][placed], minlength=len(units.scale))
             self.load[:, column] = units.start[:, column] + used * units.scale[:, column]
         for column in range(units.room.shape[1]):
-            asked = np.bincount(rows, weights=units.request[:-1, column][placed], minlength=len(units.room))
-            self.free[:, column] = units.room[:, column] - asked
+            requests = np.bincount(rows, weights=units.request[:-1, column][placed], minlength=len(units.room))
+            self.free[:, column] = units.room[:, column] - requests
 
     def mean(self) -> Floats:
         """[resource]: over nodes where it can be expressed."""
@@ -63,8 +63,8 @@ class Assignment:
 
     def open(self, unit: int) -> Bools:
         """[node]: nodes that rules about nodes and the room leave; rules between pods are not asked."""
-        found: Bools = self.units.sites[self.units.site[unit]] & (self.units.request[unit] <= self.free).all(axis=1)
-        return found
+        mask: Bools = self.units.sites[self.units.site[unit]] & (self.units.request[unit] <= self.free).all(axis=1)
+        return mask
 
     def fits(self, unit: int, node: int) -> bool:
         """`open` for one node."""

@@ -31,10 +31,10 @@ def explain(found: Units, left: Iterable[int]) -> Infeasible:
         if not found.allowed(unit).any():
             return _too_large(found, unit)
     for column, kind in enumerate(problem.kinds):
-        asked, room = float(problem.request[:, column].sum()), float(found.room[:, column].sum())
-        if asked > room:
+        total, room = float(problem.request[:, column].sum()), float(found.room[:, column].sum())
+        if total > room:
             return Infeasible(
-                f"The pods ask for {asked:g} of {kind}, and all nodes together have {room:g}.", (f"room for {kind}",)
+                f"The pods ask for {total:g} of {kind}, and all nodes together have {room:g}.", (f"room for {kind}",)
             )
     near = _connected(problem, np.flatnonzero(np.isin(found.of, list(left))))
     for pods in (near, np.arange(len(problem.pods))):
@@ -90,16 +90,16 @@ def _minimal(part: Problem) -> list[str]:
         return []
 
     def collides(rest: Sequence[Rule | int]) -> bool:
-        rules = [each for each in rest if isinstance(each, Rule)]
+        rules = [part_rule for part_rule in rest if isinstance(part_rule, Rule)]
         contracted = units(replace(part, rules=tuple(rules)))
-        kinds = [each for each in rest if isinstance(each, int)]
+        kinds = [kind for kind in rest if isinstance(kind, int)]
         return feasible(contracted, contracted.rules, seconds=_SECONDS, kinds=kinds)[1]
 
     everything: list[Rule | int] = [*range(len(part.kinds)), *part.rules]
     if not collides(everything):
         return []
     kept = _deleted(everything, collides)
-    return [each.name if isinstance(each, Rule) else f"room for {part.kinds[each]}" for each in kept]
+    return [culprit.name if isinstance(culprit, Rule) else f"room for {part.kinds[culprit]}" for culprit in kept]
 
 
 def _deleted(rules: Sequence[Rule | int], collides: Callable[[Sequence[Any]], bool]) -> list[Any]:
@@ -148,7 +148,7 @@ def _restricted(problem: Problem, pods: Ints) -> Problem:
             rules.append(replace(rule, pods=mine[mine >= 0], others=others))
     return replace(
         problem,
-        pods=tuple(problem.pods[each] for each in pods.tolist()),
+        pods=tuple(problem.pods[pod] for pod in pods.tolist()),
         use=problem.use[pods],
         request=problem.request[pods],
         home=problem.home[pods],
@@ -196,13 +196,17 @@ def program(
     possible = bool(allowed.any(axis=1).all())
     rows: list[Row] = [(dict.fromkeys(column[row][allowed[row]].tolist(), 1.0), 1.0, 1.0) for row in range(units.size)]
     for kind in kept:
-        asked = units.request[:-1, kind]
+        requests = units.request[:-1, kind]
         for place in range(len(units.room)):
-            some = np.flatnonzero(allowed[:, place] & (asked > 0))
-            if asked[some].sum() > units.room[place, kind]:
+            some = np.flatnonzero(allowed[:, place] & (requests > 0))
+            if requests[some].sum() > units.room[place, kind]:
                 whole = max(float(units.room[place, kind]), 1e-300)
                 rows.append(
-                    (dict(zip(column[some, place].tolist(), (asked[some] / whole).tolist(), strict=True)), -np.inf, 1.0)
+                    (
+                        dict(zip(column[some, place].tolist(), (requests[some] / whole).tolist(), strict=True)),
+                        -np.inf,
+                        1.0,
+                    )
                 )
     for rule in rules:
         rows += _rows(rule, column)
@@ -219,16 +223,16 @@ def feasible(
     fewest_moves: bool = False,
 ) -> tuple[Ints | None, bool]:
     """A placement of units that keeps the rules, or None; and whether it is proved that there is none."""
-    found = program(units, rules, sites, kinds)
-    if not found.possible:
+    solution = program(units, rules, sites, kinds)
+    if not solution.possible:
         return None, True
-    price = np.zeros(len(found.unit))
+    price = np.zeros(len(solution.unit))
     if fewest_moves:
-        price = units.stay[found.unit] - units.at_home[found.unit] * (units.home[found.unit] == found.node)
-    result = run(found.rows, price.astype(float), len(found.unit), seconds=seconds)
+        price = units.stay[solution.unit] - units.at_home[solution.unit] * (units.home[solution.unit] == solution.node)
+    result = run(solution.rows, price.astype(float), len(solution.unit), seconds=seconds)
     if result.x is None:
         return None, result.status == _INFEASIBLE
-    on = found.placement(np.asarray(result.x), units.size)
+    on = solution.placement(np.asarray(result.x), units.size)
     return (on, False) if (on >= 0).all() else (None, False)
 
 
@@ -289,7 +293,7 @@ def _near(rule: Rule, column: Ints, domain: Ints) -> Iterator[Row]:
                 yield {int(column[unit, place]): 1.0}, -np.inf, 0.0
         if rule.others.tolist() == [unit] or (rule.others == unit).sum() > 1:
             continue
-        others = [(each, -1.0) for each in np.unique(rule.others).tolist() if each != unit]
+        others = [(other, -1.0) for other in np.unique(rule.others).tolist() if other != unit]
         for number in range(int(domain.max(initial=-1)) + 1):
             yield _sum([(unit, 1.0), *others], column, domain == number), -np.inf, 0.0
 
@@ -304,7 +308,7 @@ def _spread(rule: Rule, column: Ints, domain: Ints) -> Iterator[Row]:
     present = np.unique(domain[rule.nodes & (domain >= 0)]).tolist()
     crowd, large = rule.others.tolist(), float(len(rule.others))
     for number in range(int(domain.max(initial=-1)) + 1):
-        here = _sum([(each, 1.0) for each in crowd], column, (domain == number) & rule.nodes)
+        here = _sum([(member, 1.0) for member in crowd], column, (domain == number) & rule.nodes)
         least: list[int | None] = [None] if len(present) < rule.min_domains else [d for d in present if d != number]
         for mover in np.unique(rule.pods).tolist():
             gate = _sum([(mover, large)], column, domain == number)
@@ -316,17 +320,17 @@ def _spread(rule: Rule, column: Ints, domain: Ints) -> Iterator[Row]:
 
 
 def _sum(terms: Iterable[tuple[int, float]], column: Ints, there: Bools) -> dict[int, float]:
-    found: dict[int, float] = {}
+    coefficients: dict[int, float] = {}
     for unit, factor in terms:
-        for each in column[unit][there].tolist():
-            if each >= 0:
-                found[each] = found.get(each, 0.0) + factor
-    return found
+        for variable in column[unit][there].tolist():
+            if variable >= 0:
+                coefficients[variable] = coefficients.get(variable, 0.0) + factor
+    return coefficients
 
 
 def _added(*parts: dict[int, float]) -> dict[int, float]:
-    found: dict[int, float] = {}
+    coefficients: dict[int, float] = {}
     for part in parts:
         for column, factor in part.items():
-            found[column] = found.get(column, 0.0) + factor
-    return found
+            coefficients[column] = coefficients.get(column, 0.0) + factor
+    return coefficients

@@ -114,8 +114,8 @@ def _per_use(units: Units) -> Floats:
     """[resource]: weight times load per use on an average node."""
     with np.errstate(divide="ignore", invalid="ignore"):
         whole = np.where(units.scale > 0, 1.0 / units.scale, 0.0).sum(axis=0)
-        found = np.where(whole > 0, units.count / whole, 0.0)
-    return np.asarray(found * units.cost * units.count)
+        share = np.where(whole > 0, units.count / whole, 0.0)
+    return np.asarray(share * units.cost * units.count)
 
 
 def _aim(units: Units) -> Floats:

@@ -54,8 +54,8 @@ def enumerate_all(assignment: Assignment, budget: TimeBudget, max_moves: int) ->
         if not len(good):
             done = done and take == len(second.on)
             continue
-        asked = first.asked[row] + second.asked[good]
-        good = good[(asked <= units.room).all(axis=(1, 2))]
+        requests = first.asked[row] + second.asked[good]
+        good = good[(requests <= units.room).all(axis=(1, 2))]
         for other in good[np.argsort(value[good], kind="stable")].tolist():
             on = np.concatenate([first.on[row], second.on[other]])
             if int(units.moved(on).sum()) <= max_moves and keeps(units, on):
@@ -105,12 +105,12 @@ def bound(assignment: Assignment, budget: TimeBudget, max_moves: int) -> float:
     units = assignment.units
     if units.size * len(units.scale) > collisions.LARGEST:
         return min(standing_out(units) * (1 - 1e-9), assignment.value())
-    found = collisions.program(units, units.rules)
+    relaxed = collisions.program(units, units.rules)
     n, k = units.scale.shape
-    z, d, y = len(found.unit), n * k, n * k
-    rows = [*found.rows, *_differences(units, found, z)]
+    z, d, y = len(relaxed.unit), n * k, n * k
+    rows = [*relaxed.rows, *_differences(units, relaxed, z)]
     if max_moves < 2**40:
-        away = units.stay[found.unit] - units.at_home[found.unit] * (units.home[found.unit] == found.node)
+        away = units.stay[relaxed.unit] - units.at_home[relaxed.unit] * (units.home[relaxed.unit] == relaxed.node)
         rows.append((dict(enumerate(away.astype(float).tolist())), -np.inf, float(max_moves)))
     price = np.zeros(z + d + y)
     # Differences are counted in units of the deviation now, so that tangents have coefficients near 1.
@@ -134,7 +134,7 @@ def bound(assignment: Assignment, budget: TimeBudget, max_moves: int) -> float:
         if answer.x is None:
             break
         x = np.asarray(answer.x)
-        on = found.placement(x, units.size)
+        on = relaxed.placement(x, units.size)
         if (on >= 0).all() and keeps(units, on):
             other = Assignment(units, on)
             if other.value() < assignment.value():
@@ -153,7 +153,7 @@ def standing_out(units: Units) -> float:
     alike = (units.scale == units.scale[0]).all() and (units.start == units.start[0]).all()
     if not alike or not units.there.all() or not units.size:
         return 0.0
-    nodes, found = len(units.scale), 0.0
+    nodes, bound_value = len(units.scale), 0.0
     for resource, cost in enumerate(units.cost.tolist()):
         use = np.sort(units.use[: units.size, resource])[::-1] * units.scale[0, resource]
         total, large = use.sum(), use[: nodes - 1]
@@ -161,8 +161,8 @@ def standing_out(units: Units) -> float:
         count = int(np.logical_and.accumulate(large > spread).sum())
         if count:
             apart = np.append(large[:count], np.full(nodes - count, spread[count - 1])) - total / nodes
-            found += cost * float(np.square(apart).sum())
-    return found
+            bound_value += cost * float(np.square(apart).sum())
+    return bound_value
 
 
 def _differences(units: Units, found: collisions.Program, z: int) -> list[collisions.Row]:

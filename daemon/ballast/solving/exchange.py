@@ -74,16 +74,16 @@ class Exchange:
         left, right, each = left[:fitting], right[:fitting], each[:fitting]
         width = table.shape[1]
         chunk = max(1, _CELLS // (width * width))
-        made = 0
+        exchanged = 0
         mean = self.assignment.mean()
         for begin in range(0, fitting, chunk):
             part = slice(begin, begin + chunk)
             pairs = _NodePairs(left[part], right[part], table[left[part]], table[right[part]])
-            made += self._change(pairs, mean, tolerance)
-        if made:
+            exchanged += self._change(pairs, mean, tolerance)
+        if exchanged:
             self._value = self.assignment.value()
         budget.spend(int(each.sum()), self._value)
-        return made
+        return exchanged
 
     def kick(self, pairs: int) -> None:
         """Makes a random possible swap in a few random pairs of nodes."""
@@ -159,11 +159,11 @@ class Exchange:
         if self._masked:
             leaving[~units.sites[self._site[pairs.here], pairs.right[:, None]]] = np.inf
             coming[~units.sites[self._site[pairs.there], pairs.left[:, None]]] = np.inf
-        found = np.matmul(bent, there.transpose(0, 2, 1))
-        found *= -2
-        found += leaving[:, :, None]
-        found += coming[:, None, :]
-        return np.asarray(found)
+        best = np.matmul(bent, there.transpose(0, 2, 1))
+        best *= -2
+        best += leaving[:, :, None]
+        best += coming[:, None, :]
+        return np.asarray(best)
 
     def _possible(self, pairs: _NodePairs, rows: Ints, here: Ints, there: Ints) -> Bools:
         """[row]: whether room and the moves that are left allow the swap of these slots."""
@@ -238,11 +238,11 @@ class Exchange:
     def _swap(self, p: Ints, q: Ints, left: Ints, right: Ints) -> None:
         """Each p goes to the right, each q to the left; relations have been told."""
         assignment, units = self.assignment, self.assignment.units
-        gained, asked = units.use[q] - units.use[p], units.request[q] - units.request[p]
+        gained, requests = units.use[q] - units.use[p], units.request[q] - units.request[p]
         assignment.load[left] += gained * units.scale[left]
         assignment.load[right] -= gained * units.scale[right]
-        assignment.free[left] -= asked
-        assignment.free[right] += asked
+        assignment.free[left] -= requests
+        assignment.free[right] += requests
         real_p, real_q = p < units.size, q < units.size
         assignment.on[p[real_p]] = right[real_p]
         assignment.on[q[real_q]] = left[real_q]

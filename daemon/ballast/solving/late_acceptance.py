@@ -26,10 +26,10 @@ def descend(exchange: Exchange, budget: TimeBudget) -> bool:
         return False
     still, rounds = 0, 0
     while still < n - 1 + n % 2:
-        made = exchange.round(budget)
-        if made is None:
+        exchanged = exchange.round(budget)
+        if exchanged is None:
             return False
-        still = 0 if made else still + 1
+        still = 0 if exchanged else still + 1
         rounds += 1
         if rounds % 64 == 0:
             exchange.assignment.reckon()
@@ -48,10 +48,10 @@ def late_acceptance(assignment: Assignment, budget: TimeBudget, rng: np.random.G
     while going and best.value > EVEN:
         exchange.kick(int(rng.choice(_KICKS)))
         going = descend(exchange, budget)
-        found = assignment.value()
-        if found < best.value:
+        value = assignment.value()
+        if value < best.value:
             best, best_left = assignment.save(), exchange.moves_left
-        if found <= current.value or found <= history[turn % _HISTORY]:
+        if value <= current.value or value <= history[turn % _HISTORY]:
             current, left = assignment.save(), exchange.moves_left
         else:
             exchange.restore(current, left)
@@ -82,15 +82,15 @@ def steepest(assignment: Assignment, budget: TimeBudget, moves_left: int) -> int
             return moves_left
         change, away = _changes(assignment, pods)
         change[away > moves_left] = np.inf
-        made = _make(assignment, pods, change, change / np.maximum(away, 1))
+        moved = _make(assignment, pods, change, change / np.maximum(away, 1))
         budget.spend(change.size, assignment.value())
-        if made is None:
+        if moved is None:
             if cells >= units.size * len(assignment.load):
                 break
             cells *= _WIDER
             continue
         cells = _CELLS
-        pod, node, home = made
+        pod, node, home = moved
         moves_left -= int(units.at_home[pod]) * (int(units.home[pod] == home) - int(units.home[pod] == node))
         steps += 1
         if steps % 256 == 0:
@@ -133,11 +133,11 @@ def _changes(assignment: Assignment, pods: Ints) -> tuple[Floats, Ints]:
 
 def _open(assignment: Assignment, pods: Ints) -> Bools:
     units = assignment.units
-    found = units.sites[units.site[pods]]
+    open_nodes = units.sites[units.site[pods]]
     for kind in range(assignment.free.shape[1]):
-        asked = units.request[pods, kind][:, None]
-        found = found & ((asked <= assignment.free[:, kind]) | (asked == 0))
-    return np.asarray(found)
+        requests = units.request[pods, kind][:, None]
+        open_nodes = open_nodes & ((requests <= assignment.free[:, kind]) | (requests == 0))
+    return np.asarray(open_nodes)
 
 
 def _make(assignment: Assignment, pods: Ints, change: Floats, price: Floats) -> tuple[int, int, int] | None:

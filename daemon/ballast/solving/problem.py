@@ -138,9 +138,9 @@ def _order(names: Sequence[str]) -> Ints:
 
 
 def _inverse(order: Ints) -> Ints:
-    found = np.empty(len(order), np.int64)
-    found[order] = np.arange(len(order))
-    return found
+    rows = np.empty(len(order), np.int64)
+    rows[order] = np.arange(len(order))
+    return rows
 
 
 def _renumbered(rule: Rule, by_node: Ints, pod_row: Ints) -> Rule:

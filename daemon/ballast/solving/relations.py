@@ -20,7 +20,7 @@ class Relations:
         for relation in self._each:
             for unit in relation.members:
                 self._of[unit].append(relation)
-        self.simple: Bools = np.array([not each for each in self._of] + [True], bool)
+        self.simple: Bools = np.array([not rules for rules in self._of] + [True], bool)
 
     def permits(self, unit: int, node: int) -> bool:
         """Whether every rule would hold for the unit, and go on to hold for others, with the unit on the node."""
@@ -173,16 +173,17 @@ _KINDS: dict[RuleKind, type[_Relation]] = {
 
 def violations(problem: Problem, on: Ints) -> tuple[str, ...]:
     """Of a placement of every pod, in the order of nodes, then rules."""
-    return (*_full(problem, on), *(each for rule in problem.rules for each in _broken(problem, rule, on)))
+    return (*_full(problem, on), *(sentence for rule in problem.rules for sentence in _broken(problem, rule, on)))
 
 
 def _full(problem: Problem, on: Ints) -> Iterator[str]:
     for column, kind in enumerate(problem.kinds):
-        asked = np.bincount(on, weights=problem.request[:, column], minlength=len(problem.nodes))
+        requests = np.bincount(on, weights=problem.request[:, column], minlength=len(problem.nodes))
         some = np.bincount(on[problem.request[:, column] > 0], minlength=len(problem.nodes)) > 0
-        over = some & (asked > problem.room[:, column] * (1 + ROUNDING))
+        over = some & (requests > problem.room[:, column] * (1 + ROUNDING))
         for node in np.flatnonzero(over).tolist():
-            yield f"node {problem.nodes[node]}: {asked[node]:g} of {kind} asked, {problem.room[node, column]:g} there"
+            room = problem.room[node, column]
+            yield f"node {problem.nodes[node]}: {requests[node]:g} of {kind} asked, {room:g} there"
 
 
 def _broken(problem: Problem, rule: Rule, on: Ints) -> Iterator[str]:

@@ -30,8 +30,8 @@ def loads(problem: Problem, on: Ints) -> Floats:
     for column in range(len(problem.resources)):
         used[:, column] += np.bincount(on, weights=problem.use[:, column], minlength=len(problem.nodes))
     with np.errstate(divide="ignore", invalid="ignore"):
-        found: Floats = used / problem.capacity * problem.factor[:, None]
-    return np.where(known(problem), found, np.nan)
+        load: Floats = used / problem.capacity * problem.factor[:, None]
+    return np.where(known(problem), load, np.nan)
 
 
 def known(problem: Problem) -> Bools:
@@ -41,8 +41,8 @@ def known(problem: Problem) -> Bools:
 
 def counting(problem: Problem) -> Floats:
     """[resource]: the weights of resources that some node has; they sum to 1, or are all 0."""
-    found = np.where(known(problem).any(axis=0), problem.weights, 0.0)
-    return np.asarray(found / (found.sum() or 1.0))
+    weights = np.where(known(problem).any(axis=0), problem.weights, 0.0)
+    return np.asarray(weights / (weights.sum() or 1.0))
 
 
 def objective(problem: Problem, on: Ints) -> Objective:

@@ -74,11 +74,11 @@ def solve(
         elif solver == "exact":
             bound = _exact(assignment, budget, rng, _ANY if max_moves is None else max_moves, moves_left)
     on = contracted.pods(assignment.on)
-    found = objective(problem, on)
+    reached = objective(problem, on)
     if bound is not None:
-        bound = min(bound, found.value)
+        bound = min(bound, reached.value)
     return Solution(
-        solver, problem, on, found, before(problem), violations(problem, on), budget.spent, generations, bound
+        solver, problem, on, reached, before(problem), violations(problem, on), budget.spent, generations, bound
     )
 
 

@@ -49,8 +49,8 @@ class Units:
 
     def allowed(self, unit: int) -> Bools:
         """[node]: nodes that rules about nodes leave, and that are large enough when empty."""
-        found: Bools = self.sites[self.site[unit]] & (self.request[unit] <= self.room).all(axis=1)
-        return found
+        open_nodes: Bools = self.sites[self.site[unit]] & (self.request[unit] <= self.room).all(axis=1)
+        return open_nodes
 
     def pods(self, on: Ints) -> Ints:
         """[pod] from [unit]."""
@@ -120,10 +120,10 @@ def _contracted(problem: Problem) -> tuple[Ints, int]:
 
 
 def _summed(amounts: Floats, of: Ints, size: int) -> Floats:
-    found = np.zeros((size + 1, amounts.shape[1]))
+    sums = np.zeros((size + 1, amounts.shape[1]))
     for column in range(amounts.shape[1]):
-        found[:size, column] = np.bincount(of, weights=amounts[:, column], minlength=size)
-    return found
+        sums[:size, column] = np.bincount(of, weights=amounts[:, column], minlength=size)
+    return sums
 
 
 def _sites(problem: Problem, of: Ints, size: int) -> tuple[Ints, Bools]:

@@ -32,7 +32,7 @@ class PeakLoads:
         bucket = math.floor(time / BUCKET)
         if bucket > self._newest:
             fresh = range(max(self._newest + 1, bucket - self._count + 1), bucket + 1)
-            self._values[:, :, [each % self._count for each in fresh]] = np.nan
+            self._values[:, :, [slot % self._count for slot in fresh]] = np.nan
             self._newest = bucket
         if bucket > self._newest - self._count:
             slot = bucket % self._count

@@ -68,10 +68,10 @@ class Ring:
         New keys get one. Keys that are no longer given keep theirs until a whole span has passed: who comes back
         sooner finds its window, after that the column is wiped and reused.
         """
-        wanted = tuple(keys)
-        if wanted != self._keys:
-            self._release(set(wanted))
-            new = [key for key in dict.fromkeys(wanted) if key not in self._column]
+        names = tuple(keys)
+        if names != self._keys:
+            self._release(set(names))
+            new = [key for key in dict.fromkeys(names) if key not in self._column]
             self._grow(self.width + len(new) - len(self._free))
             for key in new:
                 if self._free:
@@ -79,8 +79,8 @@ class Ring:
                 else:
                     self._column[key] = self.width
                     self.width += 1
-            self._keys = wanted
-            self._columns = np.fromiter((self._column[key] for key in wanted), np.int64, len(wanted))
+            self._keys = names
+            self._columns = np.fromiter((self._column[key] for key in names), np.int64, len(names))
         return self._columns
 
     def write(self, resource: str, at: float, columns: Ints, values: Floats, times: Floats) -> None:

@@ -91,7 +91,7 @@ def _changes(mean: Floats, keys: tuple[NodeKey, ...], before: Floats, old: tuple
 def _batches(snapshot: Snapshot) -> Floats:
     """[resource]: a variance from the parts that longer windows have beyond shorter ones."""
     windows = sorted(snapshot.windows.values(), key=lambda each: -each.seconds)
-    windows = [each for each in windows if each.seconds <= snapshot.primary.seconds]
+    windows = [window for window in windows if window.seconds <= snapshot.primary.seconds]
     parts = [
         (longer.seconds * longer.mean - shorter.seconds * shorter.mean) / (longer.seconds - shorter.seconds)
         for longer, shorter in pairwise(windows)
@@ -99,7 +99,7 @@ def _batches(snapshot: Snapshot) -> Floats:
     ]
     if not parts:
         return np.zeros(len(snapshot.resources))
-    batches = np.stack([_apart(each) for each in (*parts, windows[-1].mean)])
+    batches = np.stack([_apart(part) for part in (*parts, windows[-1].mean)])
     freedom = len(batches) - 1
     spread = np.square(batches - batches.mean(axis=0)).sum(axis=0) / freedom
     return _median_variance(spread, freedom) / len(batches)
@@ -119,9 +119,9 @@ def _median_variance(squares: Floats, freedom: int) -> Floats:
 
     The median of chi-squared / k is about (1 - 2 / (9 k))^3 (Wilson and Hilferty).
     """
-    found = np.zeros(len(squares))
+    errors = np.zeros(len(squares))
     for row, values in enumerate(squares):
         known = values[np.isfinite(values)]
         if len(known) >= _ENOUGH:
-            found[row] = float(np.median(known)) / (1 - 2 / (9 * freedom)) ** 3
-    return found
+            errors[row] = float(np.median(known)) / (1 - 2 / (9 * freedom)) ** 3
+    return errors

@@ -115,10 +115,10 @@ def _chronological(ring: Ring, resource: int, newest: int, count: int) -> tuple[
 
     Values; where there is one; where it is of a raw sample that no earlier slot has.
     """
-    wanted = np.arange(newest - count + 1, newest + 1)
-    rows = wanted % ring.rows
+    slots = np.arange(newest - count + 1, newest + 1)
+    rows = slots % ring.rows
     values: Floats = ring.values[rows, resource, : ring.width]
-    missing = ring.slots[rows, resource, : ring.width] != wanted[:, None]
+    missing = ring.slots[rows, resource, : ring.width] != slots[:, None]
     raw = (
         np.rint(np.arange(1, count + 1) * (ring.step / TICK)).astype(np.int32)[:, None]
         - ring.behind[rows, resource, : ring.width]

@@ -27,14 +27,14 @@ class AlikePods:
 
     def candidates(self, movable: Bools, by_kin: bool) -> tuple[Ints, Groups]:
         """Pods with another way to go, one row for each (node, requests, class, kin), and who else is like it."""
-        on, asked = self._placement.on, self._placement.layout.asked
+        on, requests = self._placement.on, self._placement.layout.asked
         pods = np.flatnonzero(movable & (on >= 0))
         kept = np.zeros(len(pods), bool)
         for number, mask in enumerate(self._masks):
             mine = np.flatnonzero(self._class[pods] == number)
             rows = np.flatnonzero(mask & self._placement.targets)
             if len(mine) and len(rows):
-                kept[mine] = self._another(pods[mine], asked, on, rows)
+                kept[mine] = self._another(pods[mine], requests, on, rows)
         pods = pods[kept]
         key = (on[pods] * (self._shape.max(initial=0) + 1) + self._shape[pods]) * len(self._masks) + self._class[pods]
         if by_kin:
@@ -50,15 +50,15 @@ class AlikePods:
         if len(shapes) > _FEW:
             # What is not requested may be overcommitted.
             return fit_elsewhere(asked[pods], on[pods], np.maximum(free, 0), rows)
-        found = np.zeros(len(pods), bool)
+        alike = np.zeros(len(pods), bool)
         listed = np.zeros(len(free), bool)
         listed[rows] = True
         for number in range(len(shapes)):
             mine = np.flatnonzero(which == number)
             request = asked[pods[mine[0]]]
             fits = ((free >= request) | (request == 0)).all(axis=1) & listed
-            found[mine] = np.count_nonzero(fits) - fits[on[pods[mine]]] > 0
-        return found
+            alike[mine] = np.count_nonzero(fits) - fits[on[pods[mine]]] > 0
+        return alike
 
     @cached_property
     def kin(self) -> Ints:
@@ -72,7 +72,7 @@ class AlikePods:
         numbers: dict[bytes, int] = {}
         by_id: dict[int, int] = {}
         masks: list[Bools] = []
-        found = np.zeros(len(self._placement.layout.pods), np.int64)
+        classes = np.zeros(len(self._placement.layout.pods), np.int64)
         for row, pod in enumerate(self._placement.layout.pods):
             number = by_id.get(id(pod.template))
             if number is None:
@@ -81,8 +81,8 @@ class AlikePods:
                 if number == len(masks):
                     masks.append(mask)
                 by_id[id(pod.template)] = number
-            found[row] = number
-        return found, masks
+            classes[row] = number
+        return classes, masks
 
 
 class Groups:

@@ -39,10 +39,12 @@ class AttachmentConstraints:
 
     def __init__(self, nodes: Sequence[Node], pods: Sequence[Pod], attachments: Attachments = UNKNOWN) -> None:
         self._nodes, self._pods, self._given = nodes, pods, attachments
-        self._claims = {(each.namespace, each.name): each for each in attachments.claims or ()}
-        self._volumes = {each.name: each for each in attachments.volumes or ()}
-        self._classes = {each.name: each for each in attachments.classes or ()}
-        self._default = next((each for each in attachments.classes or () if each.default), None)
+        self._claims = {(claim.namespace, claim.name): claim for claim in attachments.claims or ()}
+        self._volumes = {volume.name: volume for volume in attachments.volumes or ()}
+        self._classes = {option.name: option for option in attachments.classes or ()}
+        self._default = next(
+            (storage_class for storage_class in attachments.classes or () if storage_class.default), None
+        )
         self._holders: dict[Name, Counter[int]] = {}
         self._attached: dict[tuple[int, str], Counter[str]] = {}
         self._claimants: Counter[int] = Counter()
@@ -54,24 +56,24 @@ class AttachmentConstraints:
 
     def allowed(self, pod: int, home: int) -> Bools:
         """For a pod that was taken away from `home`, -1 where it comes from nowhere."""
-        found = self._pods[pod]
-        template = found.template
+        needs = self._pods[pod]
+        template = needs.template
         mask = np.ones(len(self._nodes), bool)
         if template.claims or template.ephemeral:
-            mask &= self._by_volumes(found)
+            mask &= self._by_volumes(needs)
         if template.device_claims or template.shared_devices:
-            mask &= self._by_devices(found, home)
+            mask &= self._by_devices(needs, home)
         return mask
 
     def shift(self, pod: int, row: int, count: int) -> None:
         """`count` is 1 where the pod comes to the node, -1 where it leaves."""
-        found = self._pods[pod]
-        for claim in _names(found):
+        needs = self._pods[pod]
+        for claim in _names(needs):
             self._holders.setdefault(claim, Counter())[row] += count
             driver, handle = self._attachment(claim)
             if driver:
                 self._attached.setdefault((row, driver), Counter())[handle] += count
-        if found.template.device_claims or found.template.shared_devices:
+        if needs.template.device_claims or needs.template.shared_devices:
             self._claimants[row] += count
 
     def _by_volumes(self, pod: Pod) -> Bools:
@@ -146,14 +148,14 @@ class AttachmentConstraints:
 
     def _by_limits(self, pod: Pod) -> Bools:
         """By what may be attached to each node at once."""
-        wanted: dict[str, set[str]] = {}
+        volumes: dict[str, set[str]] = {}
         for name in _names(pod):
             driver, handle = self._attachment(name)
             if driver:
-                wanted.setdefault(driver, set()).add(handle)
+                volumes.setdefault(driver, set()).add(handle)
         mask = np.ones(len(self._nodes), bool)
         for row, drivers in self._drivers.items():
-            mask[row] = all(self._takes(row, drivers.get(d, 0), d, handles) for d, handles in wanted.items())
+            mask[row] = all(self._takes(row, drivers.get(d, 0), d, handles) for d, handles in volumes.items())
         return mask
 
     def _takes(self, row: int, limit: int | None, driver: str, handles: set[str]) -> bool:
@@ -183,11 +185,11 @@ class AttachmentConstraints:
         return mask
 
     def _in(self, terms: tuple[NodeTerm, ...]) -> Bools:
-        found = self._where.get(terms)
-        if found is None:
-            found = np.array([any(holds(term, node) for term in terms) for node in self._nodes], bool)
-            self._where[terms] = found
-        return found
+        mask = self._where.get(terms)
+        if mask is None:
+            mask = np.array([any(holds(term, node) for term in terms) for node in self._nodes], bool)
+            self._where[terms] = mask
+        return mask
 
 
 def _names(pod: Pod) -> Iterator[Name]:
@@ -224,11 +226,11 @@ def _devices(nodes: Sequence[Node], attachments: Attachments) -> list[Counter[st
     if attachments.slices is None:
         return None
     rows = {node.name: row for row, node in enumerate(nodes)}
-    found: list[Counter[str]] = [Counter() for _ in nodes]
-    for each in in_use(attachments.slices):
-        if each.node in rows:
-            found[rows[each.node]].update(each.devices)
-    return found
+    devices: list[Counter[str]] = [Counter() for _ in nodes]
+    for device_slice in in_use(attachments.slices):
+        if device_slice.node in rows:
+            devices[rows[device_slice.node]].update(device_slice.devices)
+    return devices
 
 
 def holders(pods: Sequence[Pod], on: Ints, present: Bools) -> Iterator[tuple[int, int]]:

@@ -22,15 +22,15 @@ def can_move(placement: SimulatedPlacement, pods: Ints) -> Bools:
     layout = placement.layout
     below = (placement.ceiling - placement.load) * np.where(layout.whole > 0, layout.whole, np.nan)
     room = np.concatenate([np.maximum(placement.free, 0), below], axis=1)
-    wanted = np.concatenate([layout.asked[pods], layout.used[pods]], axis=1)
-    return _search(placement, pods, placement.targets & (below >= 0).all(axis=1), wanted, room, placement.open_among)
+    amounts = np.concatenate([layout.asked[pods], layout.used[pods]], axis=1)
+    return _search(placement, pods, placement.targets & (below >= 0).all(axis=1), amounts, room, placement.open_among)
 
 
 def fits_on(placement: SimulatedPlacement, pods: Ints, nodes: Bools) -> Bools:
     """[pod]: whether another one of `nodes`, of its pool, has room for it, whatever the load."""
     room = np.maximum(placement.free, 0).astype(float)
-    wanted = placement.layout.asked[pods].astype(float)
-    return _search(placement, pods, nodes, wanted, room, lambda pod, rows: placement.feasible(pod)[rows])
+    requests = placement.layout.asked[pods].astype(float)
+    return _search(placement, pods, nodes, requests, room, lambda pod, rows: placement.feasible(pod)[rows])
 
 
 def _search(
@@ -43,22 +43,22 @@ def _search(
 ) -> Bools:
     """`look` says of one pod on which rows it could be; it is asked only where other pods may forbid them."""
     layout, homes = placement.layout, placement.on[pods]
-    found, certain = np.zeros((2, len(pods)), bool)
+    movable, certain = np.zeros((2, len(pods)), bool)
     for allowed, members in _alike(placement, pods):
         for number in np.unique(layout.pool[homes[members]]).tolist():
             rows = np.flatnonzero(nodes & allowed & (layout.pool == number))
             mine = members[layout.pool[homes[members]] == number]
             if len(rows):
-                found[mine] = fit_elsewhere(wanted[mine], homes[mine], room, rows)
-            asked = mine[found[mine]]
-            asked = asked[[placement.neighbours.matters(pod) for pod in pods[asked].tolist()]]
-            for places in _together(placement, pods, asked):
+                movable[mine] = fit_elsewhere(wanted[mine], homes[mine], room, rows)
+            candidates = mine[movable[mine]]
+            candidates = candidates[[placement.neighbours.matters(pod) for pod in pods[candidates].tolist()]]
+            for places in _together(placement, pods, candidates):
                 surely = rows[placement.neighbours.surely(int(pods[places[0]]))[rows]]
                 if len(surely):
                     certain[places] = fit_elsewhere(wanted[places], homes[places], room, surely)
-            for place in asked[~certain[asked]].tolist():
-                found[place] = look(int(pods[place]), rows[rows != homes[place]]).any()
-    return found
+            for place in candidates[~certain[candidates]].tolist():
+                movable[place] = look(int(pods[place]), rows[rows != homes[place]]).any()
+    return movable
 
 
 def _together(placement: SimulatedPlacement, pods: Ints, places: Ints) -> Iterator[Ints]:

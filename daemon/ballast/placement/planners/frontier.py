@@ -14,7 +14,7 @@ Amounts: TypeAlias = Ints | Floats
 def largest(vectors: Amounts, layers: int = 1) -> Ints:
     """Rows that no other row is at least as large as, in everything; further `layers` after these are taken away."""
     left = np.arange(len(vectors))
-    found: list[Ints] = []
+    frontier: list[Ints] = []
     for _ in range(layers):
         kept: list[int] = []
         rest = left
@@ -23,9 +23,9 @@ def largest(vectors: Amounts, layers: int = 1) -> Ints:
             top = int(rest[np.argmax(vectors[rest].astype(float).sum(axis=1))])
             kept.append(top)
             rest = rest[~(vectors[rest] <= vectors[top]).all(axis=1)]
-        found.append(np.array(kept, np.int64))
-        left = left[~np.isin(left, found[-1])]
-    return np.concatenate(found)
+        frontier.append(np.array(kept, np.int64))
+        left = left[~np.isin(left, frontier[-1])]
+    return np.concatenate(frontier)
 
 
 def smallest(vectors: Amounts) -> Ints:
@@ -39,16 +39,16 @@ def fit_elsewhere(requests: Amounts, homes: Ints, free: Amounts, rows: Ints) -> 
     Two layers, so that every home can be left out. Each row is compared only with the requests that are small enough in
     the kind it has least of.
     """
-    found = np.zeros(len(requests), bool)
+    fitting = np.zeros(len(requests), bool)
     most = free[rows].max(axis=0, initial=-1)
     left = np.flatnonzero(np.logical_and.reduce([requests[:, kind] <= most[kind] for kind in range(len(most))]))
     orders = [left[np.argsort(requests[left, kind], kind="stable")] for kind in range(len(most))]
     amounts = [requests[order, kind] for kind, order in enumerate(orders)]
     for row in rows[largest(free[rows], layers=2)].tolist():
-        ranks = [int(np.searchsorted(each, free[row, kind], "right")) for kind, each in enumerate(amounts)]
+        ranks = [int(np.searchsorted(column, free[row, kind], "right")) for kind, column in enumerate(amounts)]
         scarce = min(range(len(ranks)), key=ranks.__getitem__)
         small = orders[scarce][: ranks[scarce]]
-        small = small[~found[small]]
+        small = small[~fitting[small]]
         fits = (requests[small] <= free[row]).all(axis=1) & (homes[small] != row)
-        found[small[fits]] = True
-    return found
+        fitting[small[fits]] = True
+    return fitting

@@ -94,11 +94,11 @@ def layout(
     present = np.array([not pod.finished for pod in kept], bool) & (on >= 0)
     expected = [pod for pod in pods if not pod.finished and (pod.node in rows or not pod.node)]
     kinds, table, place = _asked([*kept, *expected])
-    asked = table[place[: len(kept)]]
+    requests = table[place[: len(kept)]]
     profiles, alike = np.unique(table[:, 1:], axis=0, return_inverse=True)
     total = _total(ordered, kinds)
     free = total.copy()
-    np.subtract.at(free, on[present], asked[present])
+    np.subtract.at(free, on[present], requests[present])
     loads = np.array(load, float).reshape(len(nodes), len(resources))[order]
     whole = np.array(
         [[node.allocatable.get(name, 0.0) if name in ALWAYS_NEEDED else 1.0 for name in resources] for node in ordered],
@@ -114,11 +114,11 @@ def layout(
         resources=tuple(resources),
         load=loads,
         whole=np.where(there, whole, np.inf),
-        used=_used(ordered, kept, on, present, resources, loads, usage or {}, kinds, asked),
+        used=_used(ordered, kept, on, present, resources, loads, usage or {}, kinds, requests),
         kinds=kinds,
         total=total,
         free=free,
-        asked=asked,
+        asked=requests,
         pool=_pools(ordered, pool_label),
         profiles=profiles,
         frequency=np.bincount(alike.reshape(-1)[place[len(kept) :]], minlength=len(profiles)),
@@ -139,8 +139,8 @@ def _asked(pods: Sequence[Pod]) -> tuple[tuple[str, ...], Ints, Ints]:
     """Kinds, what each shape asks for, and the shape of each pod. Shapes are shared, so each is looked at once."""
     keys = [(id(pod.shape), *parts_of(pod).values()) for pod in pods]
     demands = {key: _demand(pod) for key, pod in zip(keys, pods, strict=True)}
-    kinds = (PODS, *sorted({name for each in demands.values() for name, amount in each.items() if amount} - {PODS}))
-    table = np.array([[1, *(each.get(name, 0) for name in kinds[1:])] for each in demands.values()], np.int64)
+    kinds = (PODS, *sorted({name for demand in demands.values() for name, amount in demand.items() if amount} - {PODS}))
+    table = np.array([[1, *(demand.get(name, 0) for name in kinds[1:])] for demand in demands.values()], np.int64)
     index = {key: row for row, key in enumerate(demands)}
     return (
         kinds,
@@ -151,12 +151,12 @@ def _asked(pods: Sequence[Pod]) -> tuple[tuple[str, ...], Ints, Ints]:
 
 def _demand(pod: Pod) -> Mapping[str, int]:
     """Requests, and thousandths of devices in parts as a sum; devices_of_pods.py looks at single devices."""
-    asked = asked_by(pod)
-    if PARTS.isdisjoint(asked):
-        return asked
-    claim = claim_in(asked)
-    found = {name: amount for name, amount in asked.items() if name not in PARTS}
-    return {**found, IN_PARTS: claim.count * claim.milli} if claim is not None and claim.shared else found
+    requests = asked_by(pod)
+    if PARTS.isdisjoint(requests):
+        return requests
+    claim = claim_in(requests)
+    plain = {name: amount for name, amount in requests.items() if name not in PARTS}
+    return {**plain, IN_PARTS: claim.count * claim.milli} if claim is not None and claim.shared else plain
 
 
 def _total(nodes: Sequence[Node], kinds: Sequence[str]) -> Ints:
@@ -165,8 +165,8 @@ def _total(nodes: Sequence[Node], kinds: Sequence[str]) -> Ints:
             return len(devices_of(node)) * MILLI
         return units(name, node.allocatable.get(name, ANY_NUMBER if name == PODS else 0))
 
-    found = [[total(node, name) for name in kinds] for node in nodes]
-    return np.array(found, np.int64).reshape(len(nodes), len(kinds))
+    totals = [[total(node, name) for name in kinds] for node in nodes]
+    return np.array(totals, np.int64).reshape(len(nodes), len(kinds))
 
 
 def _used(
@@ -184,8 +184,8 @@ def _used(
     own = [name for name in resources if name in ALWAYS_NEEDED]
     if len(own) == len(resources):
         return _amounts(pods, resources, usage)
-    found = np.zeros((len(pods), len(resources)))
-    found[:, [resources.index(name) for name in own]] = _amounts(pods, own, usage)
+    used = np.zeros((len(pods), len(resources)))
+    used[:, [resources.index(name) for name in own]] = _amounts(pods, own, usage)
     cpu = _amounts(pods, ("cpu",), usage)[:, 0]
     cores = np.array([node.allocatable.get("cpu", 0.0) for node in nodes], float)
     cpu_there = load[:, resources.index("cpu")] * cores if "cpu" in resources else np.zeros(len(nodes))
@@ -193,8 +193,8 @@ def _used(
     for column, name in enumerate(resources):
         if name not in ALWAYS_NEEDED:
             share = pod_shares(name, pods, on, present, usage, devices, cpu, cpu_there)
-            found[:, column] = share * np.append(np.nan_to_num(load[:, column]), 0.0)[on]
-    return found
+            used[:, column] = share * np.append(np.nan_to_num(load[:, column]), 0.0)[on]
+    return used
 
 
 def _amounts(pods: Sequence[Pod], resources: Sequence[str], usage: Usage) -> Floats:
@@ -215,7 +215,7 @@ def _amounts(pods: Sequence[Pod], resources: Sequence[str], usage: Usage) -> Flo
         return requested
     nothing: Mapping[str, float] = {}
     said = [usage.get(f"{pod.namespace}/{pod.name}", nothing) for pod in pods]
-    columns = [[each.get(name, np.nan) for each in said] for name in resources]
+    columns = [[usage.get(name, np.nan) for usage in said] for name in resources]
     measured = np.array(columns, float).reshape(len(resources), len(pods)).T
     some = np.isfinite(measured).any(axis=1)
     instead = np.where(some[:, None], np.nan_to_num(requested), requested)
@@ -257,7 +257,7 @@ def pod_shares(
     of_cpu = _share(cpu, on, present, np.nan_to_num(cpu_there))
     if resource in BYTES:
         said = [usage.get(f"{pod.namespace}/{pod.name}", {}).get(resource) for pod in pods]
-        moved = np.array([np.nan if each is None else each for each in said], float)
+        moved = np.array([np.nan if amount is None else amount for amount in said], float)
         measured = np.isfinite(moved)
         by_bytes = _share(np.nan_to_num(moved), on, present, np.zeros(nodes))
         return np.where(measured, by_bytes, of_cpu)

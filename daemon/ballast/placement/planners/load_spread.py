@@ -12,7 +12,7 @@ def deviations(load: Floats, counted: Bools, pool: Ints) -> Floats:
 
     Statistics stay inside a pool; of several pools it is the root of their mean variance, weighted by nodes.
     """
-    found = np.full(load.shape[1], np.nan)
+    deviation = np.full(load.shape[1], np.nan)
     for resource in range(load.shape[1]):
         known = counted & np.isfinite(load[:, resource])
         if known.any():
@@ -21,5 +21,5 @@ def deviations(load: Floats, counted: Bools, pool: Ints) -> Floats:
                 for number in np.unique(pool[known])
                 for values in (load[known & (pool == number), resource],)
             )
-            found[resource] = np.sqrt(squares / np.count_nonzero(known))
-    return found
+            deviation[resource] = np.sqrt(squares / np.count_nonzero(known))
+    return deviation

@@ -63,13 +63,13 @@ class NodeChoice:
 
     def holds(self, free: Ints, rows: Ints) -> Floats:
         """[row]: sum_b w_b min_k floor(free_k / b_k), how many of the usual pods free room [row, kind] takes."""
-        found = np.zeros(len(rows))
+        loss = np.zeros(len(rows))
         room = np.maximum(self._amounts(free, rows), 0.0)
         for profile, weight in zip(self._usual, self._often, strict=True):
-            asked = np.flatnonzero(profile)
-            if len(asked):
-                found += weight * np.floor((room[:, asked] / profile[asked]).min(axis=1) + _ROUNDING)
-        return found
+            kinds = np.flatnonzero(profile)
+            if len(kinds):
+                loss += weight * np.floor((room[:, kinds] / profile[kinds]).min(axis=1) + _ROUNDING)
+        return loss
 
     def _amounts(self, table: Ints, rows: Ints) -> Floats:
         known = table[:, self._columns].astype(float)
@@ -83,8 +83,8 @@ def _resources(layout: Layout, criterion: DominantResidual) -> tuple[str, ...]:
 
 def _observed(layout: Layout, most: int | None = None) -> tuple[Profile, ...]:
     """The distinct requests with their frequencies, the `most` frequent ones; a pod without any if there is none."""
-    asked = np.flatnonzero(layout.frequency > 0)
-    often = np.sort(asked[np.argsort(-layout.frequency[asked], kind="stable")[:most]])
+    profiles = np.flatnonzero(layout.frequency > 0)
+    often = np.sort(profiles[np.argsort(-layout.frequency[profiles], kind="stable")[:most]])
     return tuple(
         Profile(dict(zip(layout.kinds[1:], layout.profiles[row].tolist(), strict=True)), float(layout.frequency[row]))
         for row in often.tolist()

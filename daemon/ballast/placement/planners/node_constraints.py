@@ -35,41 +35,41 @@ class NodeConstraints:
         known = self._by_id.get(id(template))
         if known is not None:
             return known[1]
-        found = self._allowed.get(template)
-        if found is None:
-            found = self._schedulable & self.chosen(template) & self.tolerated(template.tolerations)
-            self._allowed[template] = found
-        self._by_id[id(template)] = (template, found)
-        return found
+        mask = self._allowed.get(template)
+        if mask is None:
+            mask = self._schedulable & self.chosen(template) & self.tolerated(template.tolerations)
+            self._allowed[template] = mask
+        self._by_id[id(template)] = (template, mask)
+        return mask
 
     def chosen(self, template: Template) -> Bools:
         """By node selector and required node affinity."""
         key = (template.node_selector, template.node_affinity)
-        found = self._chosen.get(key)
-        if found is None:
+        mask = self._chosen.get(key)
+        if mask is None:
             if template.node_selector or template.node_affinity is not None:
-                found = np.array([_chosen(template, node) for node in self._nodes], bool)
+                mask = np.array([_chosen(template, node) for node in self._nodes], bool)
             else:
-                found = np.ones(len(self._nodes), bool)
-            self._chosen[key] = found
-        return found
+                mask = np.ones(len(self._nodes), bool)
+            self._chosen[key] = mask
+        return mask
 
     def preference(self, template: Template) -> Ints:
         """[node]: the weights of the preferred node affinities that it meets."""
-        found = self._preferences.get(template.preferred)
-        if found is None:
+        preference = self._preferences.get(template.preferred)
+        if preference is None:
             weights = [sum(w for w, term in template.preferred if holds(term, node)) for node in self._nodes]
-            found = self._preferences[template.preferred] = np.array(weights, np.int64)
-        return found
+            preference = self._preferences[template.preferred] = np.array(weights, np.int64)
+        return preference
 
     def tolerated(self, tolerations: tuple[Toleration, ...]) -> Bools:
-        found = self._tolerated.get(tolerations)
-        if found is None:
-            found = np.ones(len(self._nodes), bool)
+        mask = self._tolerated.get(tolerations)
+        if mask is None:
+            mask = np.ones(len(self._nodes), bool)
             for row in self._tainted:
-                found[row] = all(_tolerated(taint, tolerations) for taint in self._nodes[row].taints)
-            self._tolerated[tolerations] = found
-        return found
+                mask[row] = all(_tolerated(taint, tolerations) for taint in self._nodes[row].taints)
+            self._tolerated[tolerations] = mask
+        return mask
 
 
 def _chosen(template: Template, node: Node) -> bool:
@@ -87,7 +87,7 @@ def holds(term: NodeTerm, node: Node) -> bool:
 
 
 def _tolerated(taint: Taint, tolerations: tuple[Toleration, ...]) -> bool:
-    return taint.effect not in HARD_EFFECTS or any(_tolerates(each, taint) for each in tolerations)
+    return taint.effect not in HARD_EFFECTS or any(_tolerates(toleration, taint) for toleration in tolerations)
 
 
 def _tolerates(toleration: Toleration, taint: Taint) -> bool:

@@ -79,7 +79,9 @@ class PodConstraints:
         template, home = self._pods[pod].template, int(self._on[pod])
         if self._nominated or home < 0 or (self._attachments is not None and template.attaches):
             return None
-        keys = [term.topology_key for term in template.affinity] + [each.topology_key for each in template.spread]
+        keys = [term.topology_key for term in template.affinity] + [
+            constraint.topology_key for constraint in template.spread
+        ]
         there = bool(self._present[pod])
         return int(self._who.kind[pod]), id(template), there, tuple(int(self._domain(key)[home]) for key in keys)
 
@@ -113,11 +115,11 @@ class PodConstraints:
             return _NOBODY
         kind, template = int(self._who.kind[pod]), self._pods[pod].template
         key = (kind, id(template))
-        found = self._relations.get(key)
-        if found is None:
+        relation = self._relations.get(key)
+        if relation is None:
             watchful = [rows for rows in self._groups if self._watchful(int(rows[0]), kind, template)]
-            found = self._relations[key] = np.sort(np.concatenate([_NOBODY, *watchful]))
-        return found
+            relation = self._relations[key] = np.sort(np.concatenate([_NOBODY, *watchful]))
+        return relation
 
     @cached_property
     def _groups(self) -> list[Ints]:
@@ -149,9 +151,9 @@ class PodConstraints:
         """What the pod asks of other pods, or they of it, that does not hold where it is."""
         here = int(self._on[pod])
         self.move(pod, -1)
-        found = tuple(name for name, mask in self._masks(pod) if not mask[here])
+        broken = tuple(name for name, mask in self._masks(pod) if not mask[here])
         self.move(pod, here)
-        return found
+        return broken
 
     def _mask(self, pod: int) -> Bools:
         every = np.ones(len(self._nodes), bool)
@@ -188,7 +190,9 @@ class PodConstraints:
         domain = self._domain(spread.topology_key)
         crowd = spread_over(self._pods[pod], spread)
         template = self._pods[pod].template
-        eligible: Bools = np.logical_and.reduce([self._domain(each.topology_key) >= 0 for each in template.spread])
+        eligible: Bools = np.logical_and.reduce(
+            [self._domain(constraint.topology_key) >= 0 for constraint in template.spread]
+        )
         if spread.honour_affinity:
             eligible = eligible & self._sites.chosen(template)
         if spread.honour_taints:
@@ -209,42 +213,42 @@ class PodConstraints:
         return np.asarray((domain >= 0) & busy[domain])
 
     def _domain(self, key: str) -> Ints:
-        found = self._domains.get(key)
-        if found is None:
+        domains = self._domains.get(key)
+        if domains is None:
             values = sorted({node.labels[key] for node in self._nodes if key in node.labels})
             numbers = {value: number for number, value in enumerate(values)}
-            found = np.array([numbers.get(node.labels.get(key, ""), -1) for node in self._nodes], np.int64)
-            self._domains[key] = found
-        return found
+            domains = np.array([numbers.get(node.labels.get(key, ""), -1) for node in self._nodes], np.int64)
+            self._domains[key] = domains
+        return domains
 
     def _crowd(self, crowd: SelectedPods) -> Ints:
         """[node]: how many pods of the crowd are there."""
-        found = self._crowds.get(crowd)
-        if found is None:
+        counts = self._crowds.get(crowd)
+        if counts is None:
             members = np.array(self._who.members(crowd), bool)
             rows = self._on[self._present & members[self._who.kind]]
-            found = self._crowds[crowd] = np.bincount(rows, minlength=len(self._nodes)).astype(np.int64)
+            counts = self._crowds[crowd] = np.bincount(rows, minlength=len(self._nodes)).astype(np.int64)
             for kind, counting in self._counting.items():
                 if members[kind]:
-                    counting.append(found)
-        return found
+                    counting.append(counts)
+        return counts
 
     def _counts_of(self, kind: int) -> list[Ints]:
         """Of the crowds it belongs to."""
-        found = self._counting.get(kind)
-        if found is None:
-            found = [numbers for crowd, numbers in self._crowds.items() if self._who.members(crowd)[kind]]
-            self._counting[kind] = found
-        return found
+        counting = self._counting.get(kind)
+        if counting is None:
+            counting = [numbers for crowd, numbers in self._crowds.items() if self._who.members(crowd)[kind]]
+            self._counting[kind] = counting
+        return counting
 
     def _terms_against(self, pod: int) -> list[PodTerm]:
         """Anti-affinities that pods on nodes have against this one."""
         kind = int(self._who.kind[pod])
-        found = self._repelled.get(kind)
-        if found is None:
-            found = [term for term in self._carried if self._who.members(selected_by(term))[kind]]
-            self._repelled[kind] = found
-        return found
+        repelled = self._repelled.get(kind)
+        if repelled is None:
+            repelled = [term for term in self._carried if self._who.members(selected_by(term))[kind]]
+            self._repelled[kind] = repelled
+        return repelled
 
     def _shift(self, pod: int, row: int, count: int) -> None:
         for numbers in self._counts_of(int(self._who.kind[pod])):
@@ -322,10 +326,12 @@ class PodMatcher:
 
     def members(self, crowd: SelectedPods) -> list[bool]:
         """Per kind of pod (namespace and labels)."""
-        found = self._matching.get(crowd)
-        if found is None:
-            found = self._matching[crowd] = [all(self._is_meant(kind, each) for each in crowd) for kind in self._kinds]
-        return found
+        matching = self._matching.get(crowd)
+        if matching is None:
+            matching = self._matching[crowd] = [
+                all(self._is_meant(kind, term) for term in crowd) for kind in self._kinds
+            ]
+        return matching
 
     def _is_meant(self, kind: Kind, meant: PodSelection) -> bool:
         namespace, labels, deleting = kind

@@ -128,14 +128,14 @@ class PodRules:
         return self._matching(term.namespaces, term.namespace_selector, term.selector)
 
     def _matching(self, names: Iterable[str], chooser: Selector | None, selector: Selector | None) -> Ints:
-        found: list[int] = []
+        others: list[int] = []
         for (namespace, _), rows in self._kinds.items():
             chosen = namespace in names or (
                 chooser is not None and chooser.matches(self._namespaces.get(namespace, {}))
             )
             if selector is not None and chosen and selector.matches(self._pods[rows[0]].labels):
-                found += rows
-        return np.array(sorted(found), np.int64)
+                others += rows
+        return np.array(sorted(others), np.int64)
 
     def _domain(self, key: str) -> Ints:
         values = sorted({node.labels[key] for node in self._nodes if key in node.labels})

@@ -52,22 +52,24 @@ def rebalance(
     worth = worth or free(len(placement.on), *placement.load.shape)
     numbers = np.unique(placement.layout.pool)
     rows = (np.flatnonzero(placement.layout.pool == number) for number in numbers)
-    pools = [_PoolBalance(placement, each, movable, counted, min_gain, worth) for each in rows]
-    made = 0
-    while limit is None or made < limit:
+    pools = [_PoolBalance(placement, pool_rows, movable, counted, min_gain, worth) for pool_rows in rows]
+    moves = 0
+    while limit is None or moves < limit:
         offers = [(pool, *offer) for pool in pools if (offer := pool.best()) is not None]
         if not offers:
-            for each in pools:
-                worth.unpaid(each.unpaid())
+            for balance in pools:
+                worth.unpaid(balance.unpaid())
             return
         highest = max(surplus for _, surplus, _ in offers)
-        pool, _, step = min((each for each in offers if each[1] >= highest - each[0].tie), key=lambda each: each[2].pod)
+        pool, _, step = min(
+            (offer for offer in offers if offer[1] >= highest - offer[0].tie), key=lambda each: each[2].pod
+        )
         refused = admit(step.pod, step.target)
         if refused is not None:
-            for each in pools:
-                each.drop(refused)
+            for balance in pools:
+                balance.drop(refused)
             continue
-        made += 1
+        moves += 1
         pool.make(step)
         yield step
 
@@ -229,12 +231,12 @@ class _PoolBalance:
         start = 0
         for place, cut, some in zip(places, cuts, first, strict=True):
             beyond, rest = float(others[cut].max()), float(hopes[cut].max())
-            found = self._search_listed(place, pods[some], gains[start : start + len(some)], beyond)
+            best = self._search_listed(place, pods[some], gains[start : start + len(some)], beyond)
             start += len(some)
-            if found is not None and rest > _NOWHERE and (found[0] is None or found[1] <= rest + 2 * self.tie):
+            if best is not None and rest > _NOWHERE and (best[0] is None or best[1] <= rest + 2 * self.tie):
                 every = self._gains(here[cut], used[cut], home[cut])
-                found = self._search_listed(place, pods[cut], every, beyond)
-            step, bound = found or self._search_all(place, pods[cut])
+                best = self._search_listed(place, pods[cut], every, beyond)
+            step, bound = best or self._search_all(place, pods[cut])
             self._fresh[place], self._bound[place], self._aims[place] = True, bound, -1
             if step is not None:
                 self._offers[place], self._aims[place] = (bound, step), step.target
@@ -252,9 +254,9 @@ class _PoolBalance:
         places = np.full(len(pods), place)
         used, home = self._placement.layout.used[pods], self._inverse[places]
         gains = self._here(pods, places)[:, None] - self._shortlist.all_costs(used, home)
-        found = self._search(place, pods, gains, self._shortlist.targets, _NOWHERE)
-        assert found is not None
-        return found
+        best = self._search(place, pods, gains, self._shortlist.targets, _NOWHERE)
+        assert best is not None
+        return best
 
     def _search(self, place: int, pods: Ints, gains: Floats, targets: Ints, others: float) -> _Found | None:
         """The move if it gains enough, and what no move exceeds; None if a target outside may be better."""
@@ -304,7 +306,7 @@ class _PoolBalance:
         if not len(self._shortlist.targets):
             return np.zeros(0, np.int64)
         pods = np.concatenate(self._pods)
-        places = np.repeat(np.arange(len(self._pods)), [len(each) for each in self._pods])
+        places = np.repeat(np.arange(len(self._pods)), [len(pods) for pods in self._pods])
         surplus = self._imaginable(pods, places)
         self._margin, self._beyond = np.zeros_like(self._margin), np.zeros_like(self._beyond)
         self._shortlist.renew(-1)

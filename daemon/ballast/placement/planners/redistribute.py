@@ -54,20 +54,20 @@ def redistribute(
     choice = NodeChoice(placement.layout, criterion)
     price = None if arrivals is None else RoomPrice(arrivals, choice, placement)
     search = _RoomSearch(placement, movable, price, costly, choice, waiting)
-    made = 0
-    while limit is None or made < limit:
+    moves = 0
+    while limit is None or moves < limit:
         step = search.best(admit)
         if step is None:
             break
-        made += 1
+        moves += 1
         yield step
     if price is None or price.scarce:
         return
-    while limit is None or made + 1 < limit:
+    while limit is None or moves + 1 < limit:
         pair = search.pair(admit)
         if pair is None:
             return
-        made += 2
+        moves += 2
         yield from pair
 
 
@@ -166,13 +166,13 @@ class _RoomSearch:
     def _promising(self, groups: Ints) -> tuple[Ints, Ints, Ints]:
         """Room once the pod of each group has left; groups where somebody can start, and how many at most."""
         placement = self._placement
-        asked = placement.layout.asked
-        room = np.maximum(placement.free[placement.on[groups]] + asked[groups], 0)
-        wanted = asked[self._waiting]
+        requests = placement.layout.asked
+        room = np.maximum(placement.free[placement.on[groups]] + requests[groups], 0)
+        waiting_requests = requests[self._waiting]
         some = np.zeros(len(groups), bool)
-        for row in smallest(wanted).tolist():
-            some |= (room >= wanted[row]).all(axis=1)
-        bound = np.where(some, _bounds(room, wanted), 0)
+        for row in smallest(waiting_requests).tolist():
+            some |= (room >= waiting_requests[row]).all(axis=1)
+        bound = np.where(some, _bounds(room, waiting_requests), 0)
         if self._choosy:
             opened = self._opened()[self._alike.kin[groups]]
             more = np.where((some & self._chained()) | (opened > 0), len(self._choosy), 0)
@@ -230,8 +230,8 @@ class _RoomSearch:
             placement.move(pod, target)
         rows = np.unique(np.array([source, source if target is None else target, *starts.values()], np.int64))
         price = None if self._price is None else self._price.sum(free[rows], placement.free[rows], rows)
-        for each in reversed(starts):
-            placement.move(each, -1)
+        for start in reversed(starts):
+            placement.move(start, -1)
         placement.move(pod, source)
         placement.load = load
         if target is None:
@@ -248,25 +248,25 @@ class _RoomSearch:
     def _starts(self, source: int) -> dict[int, int]:
         """Waiting pods that start now that there is room on `source`, with their nodes, already moved."""
         placement = self._placement
-        found: dict[int, int] = {}
-        for each in self._waiting:
+        first_rows: dict[int, int] = {}
+        for waiting_pod in self._waiting:
             target: int | None = None
-            if each in self._choosy:
-                target = self._choose(each, placement.feasible(each))
-            elif placement.runs_on(each, source):
+            if waiting_pod in self._choosy:
+                target = self._choose(waiting_pod, placement.feasible(waiting_pod))
+            elif placement.runs_on(waiting_pod, source):
                 target = source
             if target is not None:
-                placement.move(each, target)
-                found[each] = target
-        return found
+                placement.move(waiting_pod, target)
+                first_rows[waiting_pod] = target
+        return first_rows
 
     def pair(self, admit: Admit) -> tuple[PlannedMove, PlannedMove] | None:
         """Two steps, made in `placement`, that together let a waiting pod start."""
         budget, layout = SearchBudget(), self._placement.layout
         alike = {(id(layout.pods[row].shape), id(layout.pods[row].template)): row for row in reversed(self._waiting)}
         for waiting in sorted(alike.values(), key=self._waiting.index):
-            found = two_evictions(self._placement, waiting, self._movable, self._choose, self._price, budget)
-            for first, second in found:
+            pair = two_evictions(self._placement, waiting, self._movable, self._choose, self._price, budget)
+            for first, second in pair:
                 refused = admit(first.pod, first.target)
                 if refused is None:
                     refused = admit(second.pod, second.target)
@@ -282,8 +282,8 @@ class _RoomSearch:
         if self._price is not None:
             self._price.forget()
         self._placement.move(step.pod, step.target)
-        for each, target in zip(step.starts, step.starts_on, strict=True):
-            self._placement.move(each, target)
+        for start, target in zip(step.starts, step.starts_on, strict=True):
+            self._placement.move(start, target)
         self._waiting = [pod for pod in self._waiting if pod not in step.starts]
         self._movable[[step.pod, *step.starts]] = False
 
@@ -307,8 +307,8 @@ class _RoomSearch:
 
 def _bounds(room: Ints, wanted: Ints) -> Ints:
     """No more start than the smallest of each kind would."""
-    found = np.full(len(room), len(wanted))
+    counts = np.full(len(room), len(wanted))
     for kind in range(room.shape[1]):
         sums = np.cumsum(np.sort(wanted[:, kind]))
-        np.minimum(found, np.searchsorted(sums, room[:, kind], "right"), out=found)
-    return found
+        np.minimum(counts, np.searchsorted(sums, room[:, kind], "right"), out=counts)
+    return counts

@@ -71,8 +71,8 @@ def relieve(
     layout = placement.layout
     concerned = hot(placement.load, counted, thresholds)
     movable = movable & np.isfinite(layout.used).all(axis=1)
-    made = 0
-    while limit is None or made < limit:
+    moves = 0
+    while limit is None or moves < limit:
         excess = np.where(concerned, placement.load - np.where(concerned, thresholds.low, 0.0), 0.0)
         source = int(np.argmax(excess.max(axis=1))) if len(excess) else 0
         if not len(excess) or excess[source].max() <= ROUNDING:
@@ -89,7 +89,7 @@ def relieve(
             continue
         placement.move(step.pod, step.target)
         movable[step.pod] = False
-        made += 1
+        moves += 1
         yield step
 
 

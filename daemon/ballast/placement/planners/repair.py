@@ -48,11 +48,11 @@ def repair(
     """
     search = _RepairSearch(placement, workload)
     left = movable & placement.layout.present
-    made, progress = 0, True
+    moves, progress = 0, True
     while progress:
         progress = False
         for pod in search.faulty(left):
-            if limit is not None and made >= limit:
+            if limit is not None and moves >= limit:
                 return
             if not left[pod]:
                 continue
@@ -65,7 +65,7 @@ def repair(
                 continue
             placement.move(step.pod, step.target)
             left[pod] = False
-            made += 1
+            moves += 1
             progress = True
             yield step
 
@@ -83,14 +83,14 @@ class _RepairSearch:
     def faulty(self, movable: Bools) -> list[int]:
         """Movable pods that could have a fault, the worst first."""
         alike: dict[tuple[int, str, int, int], tuple[str, ...]] = {}
-        found = []
+        faults = []
         for pod in np.flatnonzero(movable & (self._placement.on >= 0)).tolist():
-            each = self._placement.layout.pods[pod]
-            key = (id(each.template), each.namespace, id(each.labels), int(self._placement.on[pod]))
+            moved_pod = self._placement.layout.pods[pod]
+            key = (id(moved_pod.template), moved_pod.namespace, id(moved_pod.labels), int(self._placement.on[pod]))
             if key not in alike:
                 alike[key] = self._hard(pod)
-            found.append((pod, self.faults(pod, alike[key]).weight))
-        return [pod for pod, weight in sorted(found, key=lambda item: (-item[1], item[0])) if weight > 0]
+            faults.append((pod, self.faults(pod, alike[key]).weight))
+        return [pod for pod, weight in sorted(faults, key=lambda item: (-item[1], item[0])) if weight > 0]
 
     def faults(self, pod: int, hard: tuple[str, ...] | None = None) -> Violations:
         """Where it is now; `hard` where these are known."""
@@ -140,9 +140,9 @@ class _RepairSearch:
     def _hard(self, pod: int) -> tuple[str, ...]:
         placement = self._placement
         row, template = int(placement.on[pod]), placement.layout.pods[pod].template
-        found = [] if placement.sites.chosen(template)[row] else [AFFINITY]
-        found += [] if placement.sites.tolerated(template.tolerations)[row] else [TAINTS]
-        return (*found, *(placement.neighbours.broken(pod) if placement.neighbours.matters(pod) else ()))
+        faults = [] if placement.sites.chosen(template)[row] else [AFFINITY]
+        faults += [] if placement.sites.tolerated(template.tolerations)[row] else [TAINTS]
+        return (*faults, *(placement.neighbours.broken(pod) if placement.neighbours.matters(pod) else ()))
 
     def _without_mates(self, pod: int, row: int) -> Bools:
         """[node]: targets without a pod of its workload; none unless another one is to stay where it is."""
@@ -152,6 +152,6 @@ class _RepairSearch:
         stays = mates[placement.on[mates] == row]
         if all(placement.layout.pods[mate].deleting for mate in stays.tolist()):
             return np.zeros(len(placement.targets), bool)
-        found = placement.targets.copy()
-        found[placement.on[mates]] = False
-        return found
+        candidates = placement.targets.copy()
+        candidates[placement.on[mates]] = False
+        return candidates

@@ -50,9 +50,9 @@ def _with(placement: SimulatedPlacement, pods: Bools, more: Floats) -> Floats:
     counts = np.bincount(home, minlength=len(layout.nodes))[:, None]
     with np.errstate(divide="ignore", invalid="ignore"):
         share = np.where(sums[home] > 0, used / sums[home], 1 / np.maximum(counts[home], 1))
-    found = layout.used.copy()
-    found[rows] += share * more[home]
-    return found
+    peak = layout.used.copy()
+    peak[rows] += share * more[home]
+    return peak
 
 
 @dataclass
@@ -88,10 +88,10 @@ class RoomLeft:
 
     def open_among(self, pod: int, rows: Ints) -> Bools:
         """[row]: its requests and loads fit, now and at the peak; constraints aside."""
-        asked = self.placement.layout.asked[pod]
+        requests = self.placement.layout.asked[pod]
         mask = np.ones(len(rows), bool)
-        for kind in np.flatnonzero(asked).tolist():
-            mask &= self.free[rows, kind] >= asked[kind]
+        for kind in np.flatnonzero(requests).tolist():
+            mask &= self.free[rows, kind] >= requests[kind]
         whole = self.placement.layout.whole[rows]
         mask &= (self.load[rows] + self.used[pod] / whole <= self.ceiling).all(axis=1)
         mask &= (self.peak[rows] + self.at_peak[pod] / whole <= self.ceiling).all(axis=1)
@@ -177,8 +177,8 @@ class Reserve:
         pods = pods[np.lexsort((pods, -self._size[pods], on[pods]))]
         near = rows[np.argsort(-_headroom(room)[rows], kind="stable")[: NEAR + 1]]
         templates = [layout.pods[pod].template for pod in pods.tolist()]
-        masks = {id(each): self._placement.sites.allowed(each)[near] for each in templates}
-        allowed = np.array([masks[id(each)] for each in templates], bool).reshape(len(pods), len(near))
+        masks = {id(template): self._placement.sites.allowed(template)[near] for template in templates}
+        allowed = np.array([masks[id(template)] for template in templates], bool).reshape(len(pods), len(near))
         return LostNodePlacement(
             room.free,
             room.load,
@@ -247,8 +247,8 @@ class Reserve:
         return self._stuck[key]
 
     def _kin(self, pod: int) -> object:
-        found = self._placement.layout.pods[pod]
-        return found.namespace, found.owner.uid if found.owner else found.name
+        moved_pod = self._placement.layout.pods[pod]
+        return moved_pod.namespace, moved_pod.owner.uid if moved_pod.owner else moved_pod.name
 
 
 def _headroom(room: RoomLeft) -> Floats:
@@ -283,14 +283,14 @@ class LostNodePlacement:
     def holds(self) -> Ints:
         """The nodes whose pods all find room, each put where the load is lowest then."""
         homes, starts, counts = np.unique(self.home, return_index=True, return_counts=True)
-        found = [self._of(homes[cut], starts[cut], counts[cut]) for cut in _cuts(len(homes))]
-        return np.asarray(homes[np.concatenate([np.zeros(0, bool), *found])])
+        parts = [self._of(homes[cut], starts[cut], counts[cut]) for cut in _cuts(len(homes))]
+        return np.asarray(homes[np.concatenate([np.zeros(0, bool), *parts])])
 
     def _of(self, homes: Ints, starts: Ints, counts: Ints) -> Bools:
         """[home]"""
         near, fits = self.near, np.ones(len(homes), bool)
         size = (len(homes), 1, 1)
-        free, load, peak = (np.tile(each[near], size) for each in (self.free, self.load, self.peak))
+        free, load, peak = (np.tile(table[near], size) for table in (self.free, self.load, self.peak))
         others: Bools = np.asarray(near != homes[:, None])
         # Without the node itself among them, the last of the near ones is one too many.
         others[others.all(axis=1), -1] = False
@@ -299,15 +299,15 @@ class LostNodePlacement:
             if not len(rows):
                 break
             pods = starts[rows] + number
-            asked = self.asked[pods][:, None]
-            now, then = (each[pods][:, None] / self.whole[near] for each in (self.used, self.at_peak))
-            mask = others[rows] & self.allowed[pods] & ((free[rows] >= asked) | (asked == 0)).all(axis=2)
+            requests = self.asked[pods][:, None]
+            now, then = (amounts[pods][:, None] / self.whole[near] for amounts in (self.used, self.at_peak))
+            mask = others[rows] & self.allowed[pods] & ((free[rows] >= requests) | (requests == 0)).all(axis=2)
             mask &= (load[rows] + now <= self.ceiling).all(axis=2) & (peak[rows] + then <= self.ceiling).all(axis=2)
             fits[rows] = mask.any(axis=1)
             fullness = np.maximum(load[rows], peak[rows]).max(axis=2)
             chosen = np.argmin(np.where(mask, fullness, np.inf), axis=1)
             places = np.arange(len(rows))
-            free[rows, chosen] -= asked[:, 0]
+            free[rows, chosen] -= requests[:, 0]
             load[rows, chosen] += np.nan_to_num(now[places, chosen])
             peak[rows, chosen] += np.nan_to_num(then[places, chosen])
         return fits

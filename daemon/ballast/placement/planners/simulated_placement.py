@@ -62,8 +62,8 @@ class SimulatedPlacement:
 
     def feasible(self, pod: int) -> Bools:
         """[node]: constraints and requests allow it there, its own node included."""
-        asked = self.layout.asked[pod]
-        mask = ((self.free >= asked) | (asked == 0)).all(axis=1) & self.sites.allowed(self.layout.pods[pod].template)
+        needs = self.layout.asked[pod]
+        mask = ((self.free >= needs) | (needs == 0)).all(axis=1) & self.sites.allowed(self.layout.pods[pod].template)
         mask &= self._devices.fits(pod)
         near = self.neighbours.allowed(pod)
         return np.asarray(mask if near is None else mask & near)
@@ -75,13 +75,13 @@ class SimulatedPlacement:
     def open_among(self, pod: int, rows: Ints, home: int | None = None) -> Bools:
         """[row]: `open_to` for some nodes alone."""
         home = int(self.on[pod]) if home is None else home
-        asked = self.layout.asked[pod]
+        requests = self.layout.asked[pod]
         mask = self.targets[rows] & self.sites.allowed(self.layout.pods[pod].template)[rows]
         mask &= (self.layout.pool[rows] == self.layout.pool[home]) & (rows != home)
         if self.aims is not None:
             mask &= rows == self.aims[pod]
-        for kind in np.flatnonzero(asked).tolist():
-            mask &= self.free[rows, kind] >= asked[kind]
+        for kind in np.flatnonzero(requests).tolist():
+            mask &= self.free[rows, kind] >= requests[kind]
         for resource in range(len(self.layout.resources)):
             added = self.layout.used[pod, resource] / self._whole[rows, resource]
             mask &= self.load[rows, resource] + added <= self.ceiling[resource]
@@ -110,8 +110,8 @@ class SimulatedPlacement:
 
     def runs_on(self, pod: int, row: int) -> bool:
         """Whether `feasible` holds for one node; cheaper."""
-        asked = self.layout.asked[pod]
-        if not ((self.free[row] >= asked) | (asked == 0)).all():
+        requests = self.layout.asked[pod]
+        if not ((self.free[row] >= requests) | (requests == 0)).all():
             return False
         if not self.sites.allowed(self.layout.pods[pod].template)[row] or not self._devices.fits(pod, row):
             return False
@@ -120,12 +120,12 @@ class SimulatedPlacement:
 
     def move(self, pod: int, target: int) -> None:
         """From where it is to `target`; -1 takes it away, from -1 it starts."""
-        home, asked = int(self.on[pod]), self.layout.asked[pod]
+        home, requests = int(self.on[pod]), self.layout.asked[pod]
         if home >= 0:
-            self.free[home] += asked
+            self.free[home] += requests
             self.load[home] -= np.nan_to_num(self.increment(pod, home))
         if target >= 0:
-            self.free[target] -= asked
+            self.free[target] -= requests
             self.load[target] += np.nan_to_num(self.increment(pod, target))
         self._devices.move(pod, home, target)
         self.neighbours.move(pod, target)
@@ -142,8 +142,8 @@ class DevicesOfPods:
         self._devices = PlacedDevices([devices_of(node) for node in layout.nodes])
         self._claims: dict[int, Claim] = {}
         if self._devices.most:
-            found = ((row, claim_of(pod)) for row, pod in enumerate(layout.pods))
-            self._claims = {row: claim for row, claim in found if claim is not None}
+            claims = ((row, claim_of(pod)) for row, pod in enumerate(layout.pods))
+            self._claims = {row: claim for row, claim in claims if claim is not None}
         for row, claim in self._claims.items():
             if layout.present[row]:
                 self._devices.add(int(layout.on[row]), claim)

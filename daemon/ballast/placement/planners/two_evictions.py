@@ -52,8 +52,8 @@ def _nearest(placement: SimulatedPlacement, pod: int, allowed: Bools, most: int)
     """The nodes that lack least room for a pod."""
     lack = np.maximum(placement.layout.asked[pod] - placement.free, 0) / np.maximum(placement.layout.total, 1)
     rows = np.flatnonzero(allowed)
-    found: list[int] = rows[np.lexsort((rows, lack[rows].sum(axis=1)))][:most].tolist()
-    return found
+    nearest: list[int] = rows[np.lexsort((rows, lack[rows].sum(axis=1)))][:most].tolist()
+    return nearest
 
 
 class _PairSearch:
@@ -108,7 +108,7 @@ class _PairSearch:
             if not self._enough(source, (victims[0],)):
                 continue
             victim = victims[0]
-            asked = placement.layout.asked[victim]
+            requests = placement.layout.asked[victim]
             places = placement.targets & placement.sites.allowed(placement.layout.pods[victim].template)
             places &= placement.layout.pool == placement.layout.pool[source]
             places[source] = False
@@ -116,7 +116,7 @@ class _PairSearch:
                 for first in self._mobile(between):
                     # Room by requests is cheap to tell: pairs that lack it are not counted as tried.
                     room = placement.free[between] + placement.layout.asked[first[0]]
-                    if not ((room >= asked) | (asked == 0)).all():
+                    if not ((room >= requests) | (requests == 0)).all():
                         continue
                     if self._budget.left <= 0:
                         return
@@ -152,29 +152,29 @@ class _PairSearch:
 
     def _kinds(self, row: int) -> list[list[int]]:
         """Movable pods of a node; those that are alike together."""
-        found = self._alike.get(row)
-        if found is None:
+        alike = self._alike.get(row)
+        if alike is None:
             placement = self._placement
             groups: dict[tuple[bytes, int, str, int], list[int]] = {}
             for pod in np.flatnonzero(self._movable & (placement.on == row)).tolist():
-                each = placement.layout.pods[pod]
-                key = (placement.layout.asked[pod].tobytes(), id(each.template), each.namespace, id(each.labels))
+                victim = placement.layout.pods[pod]
+                key = (placement.layout.asked[pod].tobytes(), id(victim.template), victim.namespace, id(victim.labels))
                 groups.setdefault(key, []).append(pod)
-            found = self._alike[row] = list(groups.values())
-        return found
+            alike = self._alike[row] = list(groups.values())
+        return alike
 
     def _mobile(self, row: int) -> list[list[int]]:
         """Those of them that have another node to go to as things stand."""
-        found = self._open.get(row)
-        if found is None:
+        open_rows = self._open.get(row)
+        if open_rows is None:
             kinds = self._kinds(row)
-            found = self._open[row] = [pods for pods in kinds if self._placement.open_to(pods[0]).any()]
-        return found
+            open_rows = self._open[row] = [pods for pods in kinds if self._placement.open_to(pods[0]).any()]
+        return open_rows
 
     def _enough(self, source: int, pods: tuple[int, ...]) -> bool:
-        asked = self._placement.layout.asked
-        room = self._placement.free[source] + asked[list(pods)].sum(axis=0)
-        return bool(((room >= asked[self._waiting]) | (asked[self._waiting] == 0)).all())
+        requests = self._placement.layout.asked
+        room = self._placement.free[source] + requests[list(pods)].sum(axis=0)
+        return bool(((room >= requests[self._waiting]) | (requests[self._waiting] == 0)).all())
 
     def _pays(self, *rows: int) -> bool:
         if self._price is None:

@@ -41,7 +41,7 @@ class ClaimedDevices:
         """The pod with what it asks for."""
         asked = self.asked.get(pod.uid)
         names = ((pod.namespace, name) for name in pod.template.named_claims)
-        named = [self.named[each] for each in names if each in self.named]
+        named = [self.named[device] for device in names if device in self.named]
         if named:
             asked = dict(sum(map(Counter, named), Counter(asked)))
         return pod if not asked or pod.claimed == asked else msgspec.structs.replace(pod, claimed=asked)
@@ -53,19 +53,19 @@ class ClaimedDevices:
 
 def claimed_devices(slices: Iterable[DeviceSlice], claims: Sequence[DeviceClaim]) -> ClaimedDevices:
     """Devices that several nodes reach belong to none; pools that are not complete do not count."""
-    taken = {(given.driver, given.pool, given.device) for claim in claims for given in claim.given}
+    taken = {(allocation.driver, allocation.pool, allocation.device) for claim in claims for allocation in claim.given}
     free: dict[str, dict[str, float]] = defaultdict(dict)
     drivers: set[str] = set()
-    for each in in_use(list(slices)):
-        whole = [name for name in each.names if name not in each.in_parts]
-        if not each.node or (not whole and each.names):
+    for device_slice in in_use(list(slices)):
+        whole = [name for name in device_slice.names if name not in device_slice.in_parts]
+        if not device_slice.node or (not whole and device_slice.names):
             continue
-        there = free[each.node]
-        count = sum((each.driver, each.pool, name) not in taken for name in whole)
-        there[CLAIMED + each.driver] = there.get(CLAIMED + each.driver, 0.0) + count
-        drivers.add(each.driver)
-    asked, named = _asked(claims, drivers)
-    return ClaimedDevices(free, asked, named)
+        there = free[device_slice.node]
+        count = sum((device_slice.driver, device_slice.pool, name) not in taken for name in whole)
+        there[CLAIMED + device_slice.driver] = there.get(CLAIMED + device_slice.driver, 0.0) + count
+        drivers.add(device_slice.driver)
+    requests, named = _asked(claims, drivers)
+    return ClaimedDevices(free, requests, named)
 
 
 def _asked(
@@ -73,19 +73,21 @@ def _asked(
 ) -> tuple[Mapping[str, Units], Mapping[tuple[str, str], Units]]:
     driver_of = {driver: driver for driver in drivers}
     for claim in claims:
-        given = {each.request: each.driver for each in claim.given}
-        driver_of |= {each.device_class: given[each.name] for each in claim.requests if each.name in given}
-    found: dict[str, Counter[str]] = defaultdict(Counter)
+        drivers_of = {result.request: result.driver for result in claim.given}
+        driver_of |= {
+            request.device_class: drivers_of[request.name] for request in claim.requests if request.name in drivers_of
+        }
+    counts: dict[str, Counter[str]] = defaultdict(Counter)
     named: dict[tuple[str, str], Counter[str]] = {}
     for claim in claims:
-        wanted: Counter[str] = Counter()
+        devices: Counter[str] = Counter()
         for request in claim.requests:
             if driver_of.get(request.device_class) in drivers:
-                wanted[CLAIMED + driver_of[request.device_class]] += request.count
-        if not wanted:
+                devices[CLAIMED + driver_of[request.device_class]] += request.count
+        if not devices:
             continue
         for uid in claim.pods:
-            found[uid] += wanted
+            counts[uid] += devices
         if not claim.given and not claim.pods:
-            named[claim.namespace, claim.name] = wanted
-    return found, named
+            named[claim.namespace, claim.name] = devices
+    return counts, named

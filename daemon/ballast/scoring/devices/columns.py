@@ -52,15 +52,15 @@ class Columns:
 
     def vector(self, asked: Units) -> Floats:
         """[column]: what requests ask for, `parts_of` a pod among them."""
-        found = np.zeros(self.plain + self.slots)
-        found[: len(self.names)] = [asked.get(name, 0) for name in self.names]
+        vector = np.zeros(self.plain + self.slots)
+        vector[: len(self.names)] = [asked.get(name, 0) for name in self.names]
         if self.most and (claim := claim_in(asked)) is not None:
             if claim.shared:
-                found[len(self.names)] = claim.count * claim.milli
-            found[self.plain :] = devices.columns(claim, self.slots)
+                vector[len(self.names)] = claim.count * claim.milli
+            vector[self.plain :] = devices.columns(claim, self.slots)
         elif claim_shared(asked):
-            found[: len(self.names)] = devices.MORE
-        return found
+            vector[: len(self.names)] = devices.MORE
+        return vector
 
     def matrices(self, fleet: Fleet) -> tuple[Floats, Floats]:
         """(what the nodes have, what is free), both [node, column]."""
@@ -72,10 +72,10 @@ class Columns:
 
     def free(self, fleet: Fleet, rows: Ints) -> Floats:
         """[row, column]: what is free at some nodes."""
-        found = np.zeros((len(rows), self.plain + self.slots))
+        table = np.zeros((len(rows), self.plain + self.slots))
         for index, name in enumerate(self.names):
-            found[:, index] = fleet.allocatable(name)[rows] - fleet.placed.reserved(name)[rows]
-        return self._with_devices(found, fleet.devices.free[rows])
+            table[:, index] = fleet.allocatable(name)[rows] - fleet.placed.reserved(name)[rows]
+        return self._with_devices(table, fleet.devices.free[rows])
 
     def _with_devices(self, free: Floats, devices: Floats) -> Floats:
         if self.most:
@@ -84,12 +84,12 @@ class Columns:
         return free
 
     def _whole(self, fleet: Fleet) -> Floats:
-        found = np.zeros((len(fleet.nodes), self.plain + self.slots))
+        table = np.zeros((len(fleet.nodes), self.plain + self.slots))
         for index, name in enumerate(self.names):
-            found[:, index] = fleet.allocatable(name)
+            table[:, index] = fleet.allocatable(name)
         if self.most:
-            found[:, len(self.names)] = fleet.devices.total
-        return found
+            table[:, len(self.names)] = fleet.devices.total
+        return table
 
 
 def claim_shared(asked: Units) -> bool:
@@ -100,4 +100,4 @@ def claim_shared(asked: Units) -> bool:
 
 def vectors(columns: Columns, requests: Sequence[Units]) -> Floats:
     """[request, column]."""
-    return np.array([columns.vector(each) for each in requests]).reshape(len(requests), -1)
+    return np.array([columns.vector(request) for request in requests]).reshape(len(requests), -1)

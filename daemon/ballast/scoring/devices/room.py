@@ -28,14 +28,14 @@ def times(free: Floats, counts: Ints, milli: Floats) -> Floats:
     pieces = free / milli[:, None]
     pieces += _ROUNDING
     np.floor(pieces, out=pieces)
-    found = np.floor(pieces.sum(axis=-1) / counts)
+    room = np.floor(pieces.sum(axis=-1) / counts)
     several = np.flatnonzero(counts > 1)
     while len(several):
-        fewer = np.floor(np.minimum(pieces[..., several, :], found[..., several, None]).sum(axis=-1) / counts[several])
-        if (fewer == found[..., several]).all():
+        fewer = np.floor(np.minimum(pieces[..., several, :], room[..., several, None]).sum(axis=-1) / counts[several])
+        if (fewer == room[..., several]).all():
             break
-        found[..., several] = fewer
-    return np.asarray(found)
+        room[..., several] = fewer
+    return np.asarray(room)
 
 
 def taken(free: Floats, count: Ints | int, milli: Floats | float) -> tuple[Floats, Bools]:
@@ -57,10 +57,10 @@ def split(request: Floats) -> tuple[Ints, Floats]:
 
 def columns(claim: Claim | None, devices: int) -> Floats:
     """The device columns of a request; one for more devices than there are columns fits nowhere."""
-    found = np.zeros(devices)
+    used = np.zeros(devices)
     if claim is not None:
-        found[: claim.count] = claim.milli if claim.count <= devices else MORE
-    return found
+        used[: claim.count] = claim.milli if claim.count <= devices else MORE
+    return used
 
 
 class PlacedDevices:
@@ -71,7 +71,7 @@ class PlacedDevices:
         self._names = tuple(names)
         self._claims: dict[int, list[tuple[Claim, bool]]] = previous._claims if previous else {}
         self.most = max(map(len, self._names), default=0)
-        self.total: Ints = np.array([len(each) * MILLI for each in self._names], np.int64)
+        self.total: Ints = np.array([len(names) * MILLI for names in self._names], np.int64)
         self.free: Floats = np.full((len(self._names), self.most), np.inf)
         for row, each in enumerate(self._names):
             if each:
@@ -89,9 +89,9 @@ class PlacedDevices:
 
     def at(self, index: Ints) -> PlacedDevices:
         """The devices of some of the nodes, as they are now, to be read alone."""
-        found = PlacedDevices(())
-        found.most, found.total, found.free = self.most, self.total[index], self.free[index]
-        return found
+        placed = PlacedDevices(())
+        placed.most, placed.total, placed.free = self.most, self.total[index], self.free[index]
+        return placed
 
 
 def _left(names: tuple[str, ...], claims: Iterable[tuple[Claim, bool]], devices: int) -> Floats:
@@ -100,20 +100,20 @@ def _left(names: tuple[str, ...], claims: Iterable[tuple[Claim, bool]], devices:
     A claim whose devices are known is taken there. One that is expected is taken where it would fit best. One that is
     there without saying where is taken from every device, so that the room is never more than what there is.
     """
-    found = np.zeros(devices)
-    found[: len(names)] = MILLI
+    used = np.zeros(devices)
+    used[: len(names)] = MILLI
     place = {name: index for index, name in enumerate(names)}
     expected: list[Claim] = []
     for claim, assumed in claims:
         if claim.on is not None and all(name in place for name, _ in claim.on):
             for name, milli in claim.on:
-                found[place[name]] -= milli
+                used[place[name]] -= milli
         elif assumed:
             expected.append(claim)
         else:
-            found -= claim.milli
-    found = np.maximum(found, 0.0)
+            used -= claim.milli
+    used = np.maximum(used, 0.0)
     for claim in sorted(expected, key=lambda each: (-each.milli, -each.count)):
-        after, fits = taken(found, claim.count, float(claim.milli))
-        found = after if fits else np.maximum(found - claim.milli, 0.0)
-    return found
+        after, fits = taken(used, claim.count, float(claim.milli))
+        used = after if fits else np.maximum(used - claim.milli, 0.0)
+    return used
