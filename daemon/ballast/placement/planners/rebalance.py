@@ -5,9 +5,13 @@ move lowers the variance of one resource by
 
     (2 a (x_i - mu) - a^2 - 2 b (x_j - mu) - b^2 + (b - a)^2 / n) / n.
 
-So the best targets of pods come from a product of two small matrices. Few nodes are evaluated again for each step: what
-was best for a source bounds what can be best later, until its own load falls or another node becomes a better target,
-and both of these are bounded in closed form.
+So the best targets of pods come from a product of two small matrices. Each source keeps its best offer, and an upper
+bound of what any later offer can gain. A step changes two nodes; only sources whose bound may be the largest are
+evaluated again. A bound stays safe because of three inequalities, each at the line that relies on it:
+
+* a source's best gain is an upper bound until its own load falls (`make` renews the source and the target);
+* a mean that moves by d changes a gain by at most 2 w d a, with a the largest pod (`make`);
+* a node that lost load gains others at most the vertex of a parabola in the pod's size (`_lower_targets`).
 """
 
 from __future__ import annotations
@@ -56,13 +60,15 @@ def rebalance(
     moves = 0
     while limit is None or moves < limit:
         offers = [(pool, *offer) for pool in pools if (offer := pool.best()) is not None]
+        # Nothing gains enough any more: say which moves gain something but cost more.
         if not offers:
             for balance in pools:
                 worth.unpaid(balance.unpaid())
             return
+        # Pools do not share nodes, so the best of each pool can be compared. Of equal ones the first pod by name wins.
         highest = max(surplus for _, surplus, _ in offers)
         pool, _, step = min(
-            (offer for offer in offers if offer[1] >= highest - offer[0].tie), key=lambda each: each[2].pod
+            (offer for offer in offers if offer[1] >= highest - offer[0].tie), key=lambda offer: offer[2].pod
         )
         refused = admit(step.pod, step.target)
         if refused is not None:
@@ -82,16 +88,19 @@ class _PoolBalance:
     ) -> None:
         layout = placement.layout
         self._placement, self._rows = placement, rows
+        # The variance is taken over the nodes whose load is known; others count as at the mean, so they add nothing.
         self._known: Bools = np.asarray(np.isfinite(layout.load[rows]) & counted[rows, None])
         self._n = np.maximum(self._known.sum(axis=0), 1)
         self._w = layout.weights / self._n
         self.tie = _TIE / float(self._n.max(initial=1))
         self._floor = max(min_gain - self.tie, self.tie)
+        # What a move has to beat: the tie below which gains are equal, its standard errors, and the price of its pod.
         self._confidence, self._error, self._margin = worth.confidence, worth.error[rows], worth.margin[rows]
         self._cost: Floats = worth.price * (EVEN / float(self._n.max(initial=1)))
         self._beyond: Floats = np.maximum(self._cost - min_gain, 0.0)
         whole = layout.whole[rows]
         self._inverse: Floats = np.divide(1.0, whole, out=np.zeros_like(whole), where=whole > 0)
+        # A node takes part if every resource that it has is measured. Of those the allowed ones are targets.
         usable: Bools = np.asarray((self._known | ~layout.there[rows]).all(axis=1) & (whole > 0).all(axis=1))
         self._place = np.full(len(layout.nodes), -1)
         self._place[rows] = np.arange(len(rows))
@@ -105,6 +114,7 @@ class _PoolBalance:
         self._empty = np.array([not len(pods) for pods in self._pods], bool)
         self._candidate = np.zeros(len(placement.on), bool)
         self._candidate[np.concatenate(self._pods)] = True
+        # Per source: the upper bound, whether the offer behind it is exact now, the offer, and the target it aims at.
         self._bound = np.full(len(rows), _NOWHERE)
         self._fresh = np.zeros(len(rows), bool)
         self._offers: dict[int, tuple[float, PlannedMove]] = {}
@@ -137,9 +147,11 @@ class _PoolBalance:
             highest = self._bound.max()
             if highest <= self._floor:
                 return None
+            # The highest bounds are exact offers: no other source can gain more.
             top = np.flatnonzero(self._bound >= highest - self.tie)
             if self._fresh[top].all():
                 return min((self._offers[place] for place in top.tolist()), key=lambda offer: offer[1].pod)
+            # Evaluate the stale sources with the highest bounds, some at once, since one product serves them all.
             stale = np.where(self._fresh, _NOWHERE, self._bound)
             old = np.argpartition(stale, -_TOGETHER)[-_TOGETHER:] if len(stale) > _TOGETHER else np.arange(len(stale))
             self._evaluate(np.sort(old[stale[old] > self._floor]).tolist())
@@ -163,12 +175,17 @@ class _PoolBalance:
         self._keep(source, self._pods[source][self._pods[source] != step.pod])
         self._read()
         self._shortlist.renew(source)
+        # Pools of nodes with different sizes: the move changes the mean too. A gain is linear in the mean with slope
+        # 2 w a, and a is at most that of the largest pod, so raising every bound by this keeps it an upper bound.
         shift = np.abs(self._mean - before)
         if (shift > _STILL).any():
             self._bound += float((2 * self._w * shift * self._largest).sum())
             self._fresh[:] = False
+        # Who aimed at the target finds it fuller: its gain can only have fallen, so only the offer is stale.
         self._fresh[self._aims == step.target] = False
-        self._welcome(source)
+        # The source is emptier: as a target it may be better than any before.
+        self._lower_targets(source)
+        # The loads of both nodes changed, so their own bounds are computed anew from the best imaginable target.
         for place in {source, target}:
             self._bound[place] = self._ceiling(place)
             self._fresh[place] = False
@@ -220,11 +237,13 @@ class _PoolBalance:
         owners = np.repeat(places, [len(part) for part in parts])
         used, home = self._placement.layout.used[pods], self._inverse[owners]
         here = self._here(pods, owners)
+        # `hopes` bounds a pod's gain over all targets, `others` over those that are not listed.
         hopes = here - self._shortlist.least(used, home)
         others = here - self._shortlist.least_outside(used, home)
         ends = np.cumsum([len(part) for part in parts]).tolist()
         cuts = [slice(end - len(part), end) for end, part in zip(ends, parts, strict=True)]
         first = [cut.start + _highest(hopes[cut]) for cut in cuts]
+        # First only the most promising pods of each source, against the listed targets.
         rows = np.concatenate(first)
         hopes[rows] = _NOWHERE
         gains = self._gains(here[rows], used[rows], home[rows])
@@ -233,9 +252,11 @@ class _PoolBalance:
             beyond, rest = float(others[cut].max()), float(hopes[cut].max())
             best = self._search_listed(place, pods[some], gains[start : start + len(some)], beyond)
             start += len(some)
+            # Another pod of the source may gain as much: compare all of them, still against the listed targets.
             if best is not None and rest > _NOWHERE and (best[0] is None or best[1] <= rest + 2 * self.tie):
                 every = self._gains(here[cut], used[cut], home[cut])
                 best = self._search_listed(place, pods[cut], every, beyond)
+            # A target that is not listed may be better: compare all targets.
             step, bound = best or self._search_all(place, pods[cut])
             self._fresh[place], self._bound[place], self._aims[place] = True, bound, -1
             if step is not None:
@@ -312,10 +333,12 @@ class _PoolBalance:
         self._shortlist.renew(-1)
         return pods[(surplus <= self._floor) & (self._imaginable(pods, places) > self._floor)]
 
-    def _welcome(self, place: int) -> None:
-        """A node that has lost load may now be the best target of others, of whatever size their pods are."""
+    def _lower_targets(self, place: int) -> None:
+        """Raises the bounds of sources for which this node, which has lost load, may now be the best target."""
         home = self._inverse[place]
         over, under = self._x - self._margin - self._mean, self._x[place] + self._margin[place] - self._mean
+        # A pod of size s gains 2 slope s - curve s^2 by this move, so at most slope^2 / curve, at s = slope / curve. No
+        # pod of any size gains more: a bound without looking at the pods.
         slope = np.maximum(over * self._inverse - under * home, 0.0)
         curve = np.square(self._inverse) + np.square(home) - np.square(home - self._inverse) / self._n
         gain = weighted(np.divide(np.square(slope), curve, out=np.zeros_like(slope), where=curve > 0), self._w)
