@@ -102,14 +102,11 @@ def condition_types() -> frozenset[str]:
 
 def event_reasons() -> frozenset[str]:
     """The reasons that the code gives, of writes too."""
-    power = SOURCE / "jobs" / "power" / "conditions.py"
-    begun = {
-        word
-        for node in ast.walk(ast.parse(power.read_text(encoding="utf-8")))
-        if (isinstance(node, ast.Assign | ast.AnnAssign) and any(name in ast.unparse(node) for name in POWER_REASONS))
-        or (isinstance(node, ast.FunctionDef) and node.name == "_news_of")
-        for word in _words(node)
-    }
+    power = ast.parse((SOURCE / "jobs" / "power" / "conditions.py").read_text(encoding="utf-8"))
+    tables = [node.value for node in power.body if isinstance(node, ast.Assign | ast.AnnAssign) and _is_table(node)]
+    news = [node for node in ast.walk(power) if isinstance(node, ast.FunctionDef) and node.name == "_news_of"]
+    begun = {word for table in tables for key in (*table.keys, *table.values) for word in _words(key, deep=False)}
+    begun |= {word for node in news for word in _words(node)}
     return frozenset(_names({"emit", "_emit"}, SOURCE.rglob("*.py"))) | begun | frozenset(_keywords())
 
 
@@ -133,11 +130,17 @@ def _keywords() -> Iterator[str]:
                     yield from _words(default) if node.name == "removal" else ()
 
 
-def _words(node: ast.AST | None) -> Iterator[str]:
-    """CamelCase string constants below a node."""
-    for each in ast.walk(node) if node is not None else ():
-        if isinstance(each, ast.Constant) and isinstance(each.value, str) and CAMEL.fullmatch(each.value):
-            yield each.value
+def _is_table(node: ast.Assign | ast.AnnAssign) -> bool:
+    """Whether it assigns a dict of Events that power policies begin with."""
+    target = node.target if isinstance(node, ast.AnnAssign) else node.targets[0]
+    return isinstance(target, ast.Name) and target.id in POWER_REASONS and isinstance(node.value, ast.Dict)
+
+
+def _words(node: ast.AST | None, *, deep: bool = True) -> Iterator[str]:
+    """CamelCase string constants below a node, or the node itself."""
+    for constant in [node] if not deep or node is None else ast.walk(node):
+        if isinstance(constant, ast.Constant) and isinstance(constant.value, str) and CAMEL.fullmatch(constant.value):
+            yield constant.value
 
 
 def known_metrics() -> dict[str, tuple[str, str, tuple[str, ...]]]:

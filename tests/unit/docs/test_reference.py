@@ -29,7 +29,7 @@ def test_every_page_is_made_and_kept(name: str) -> None:
 
 def test_every_condition_has_a_row() -> None:
     page = SCRIPT["conditions"]()
-    set_by = r"(?:conditions?|_conditions)\.(?:report|set|set_status)\(\s*\"([A-Z]\w+)\""
+    set_by = r"(?:conditions?\.(?:report|set|set_status)|PolicyCondition)\(\s*\"([A-Z]\w+)\""
     found = {name for text in SOURCES for name in re.findall(set_by, text)}
     assert {"NodesUnknown", "FeedAvailable", "LandingNotSteered"} <= found
     assert sorted(name for name in found if f"| `{name}` |" not in page) == []
