@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
 from enum import StrEnum
-from typing import Annotated, TypeVar
+from typing import Annotated, TypeAlias, TypeVar
 
 import typer
 
@@ -82,35 +84,14 @@ def release(
         leading=stale or (lambda: True),
     )
     chosen = parts or list(ReleasePart)
+    job = ReleaseJob(api, writer, clock, settings, annotation_filter(settings.publishing.prefix))
     outcomes: list[WriteOutcome] = []
     summary: list[str] = []
-    prefix, crane = settings.publishing.prefix, settings.publishing.crane
-    own = annotation_filter(prefix)
-    if ReleasePart.PUBLISHING in chosen:
-        nodes = _all(api, "/api/v1/nodes", node_reader(lambda key: own(key) or (crane and is_written(key))))
-        outcomes += publishing.release(api, writer, nodes, NodeKeys.of(prefix), crane=crane)
-        summary.append(f"Released {_objects(outcomes):,} of {len(nodes):,} nodes.")
-    if ReleasePart.POWER in chosen and not (stale is not None and stale.why):
-        caps = [each for each in _autoscalers(api, prefix) if power.carries(each, prefix)]
-        restored = power.give_back(api, writer, caps, prefix, reason=publishing.REASON)
-        outcomes += restored
-        if caps:
-            summary.append(f"Gave back {_objects(restored):,} of {len(caps):,} caps.")
-    if ReleasePart.EVICTION in chosen and not (stale is not None and stale.why):
-        marked = [node for node in _all(api, "/api/v1/nodes", node_reader(own)) if node_marks.carries(node, prefix)]
-        unmarked = node_marks.unmark(api, writer, marked, prefix, reason=publishing.REASON)
-        outcomes += unmarked
-        namespace = settings.lease.namespace or own_namespace(None)
-        added, still = surge.give_back_replicas(api, writer, StateStore(api, writer, namespace), clock)
-        if added:
-            summary.append(f"Took back {added - still:,} of {added:,} replicas that were added.")
-        if marked:
-            summary.append(f"Removed the marks of {_objects(unmarked):,} of {len(marked):,} nodes that pods left.")
-    if ReleasePart.BATCH in chosen and not (stale is not None and stale.why):
-        held, freed = _ungated(api, writer, prefix)
-        outcomes += freed
-        if held:
-            summary.append(f"Removed the gate of {_objects(freed):,} of {held:,} pods.")
+    for part, release_part in _RELEASERS.items():
+        if part in chosen and not (stale is not None and stale.why):
+            written, sentences = release_part(job)
+            outcomes += written
+            summary += sentences
     if stale is not None and stale.why:
         summary.append(f"Stopped: {stale.why}")
     nothing = " and ".join(_NOTHING[part] for part in chosen if part in _NOTHING)
@@ -126,6 +107,66 @@ def release(
         raise BallastError(f"{len(failed):,} writes failed; the first: {failed[0].reason}. Run the command again.")
 
 
+@dataclass(frozen=True)
+class ReleaseJob:
+    """What every releaser works with."""
+
+    api: KubeApi
+    writer: Writer
+    clock: Clock
+    settings: Settings
+    own: Callable[[str], bool]
+    """Whether an annotation of this key is Ballast's."""
+
+    @property
+    def prefix(self) -> str:
+        """Prefix of all keys of Ballast."""
+        return self.settings.publishing.prefix
+
+
+Released: TypeAlias = tuple[list[WriteOutcome], list[str]]
+"""What became of each write, and sentences for the summary."""
+
+
+def _release_nodes(job: ReleaseJob) -> Released:
+    crane = job.settings.publishing.crane
+    nodes = _all(job.api, "/api/v1/nodes", node_reader(lambda key: job.own(key) or (crane and is_written(key))))
+    outcomes = publishing.release(job.api, job.writer, nodes, NodeKeys.of(job.prefix), crane=crane)
+    return outcomes, [f"Released {_objects(outcomes):,} of {len(nodes):,} nodes."]
+
+
+def _restore_caps(job: ReleaseJob) -> Released:
+    caps = [autoscaler for autoscaler in _autoscalers(job) if power.carries(autoscaler, job.prefix)]
+    outcomes = power.give_back(job.api, job.writer, caps, job.prefix, reason=publishing.REASON)
+    return outcomes, [f"Gave back {_objects(outcomes):,} of {len(caps):,} caps."] if caps else []
+
+
+def _undo_evictions(job: ReleaseJob) -> Released:
+    nodes = _all(job.api, "/api/v1/nodes", node_reader(job.own))
+    marked = [node for node in nodes if node_marks.carries(node, job.prefix)]
+    outcomes = node_marks.unmark(job.api, job.writer, marked, job.prefix, reason=publishing.REASON)
+    state = StateStore(job.api, job.writer, job.settings.lease.namespace or own_namespace(None))
+    added, left = surge.give_back_replicas(job.api, job.writer, state, job.clock)
+    sentences = [f"Took back {added - left:,} of {added:,} replicas that were added."] if added else []
+    if marked:
+        sentences.append(f"Removed the marks of {_objects(outcomes):,} of {len(marked):,} nodes that pods left.")
+    return outcomes, sentences
+
+
+def _remove_gates(job: ReleaseJob) -> Released:
+    gate = gates.gate_name(job.prefix)
+    pods = _all(job.api, "/api/v1/pods", pod_reader(job.own), UNBOUND)
+    removals = [gates.removal(pod, gate, gates.RELEASED) for pod in gates.held_by(gate, pods)]
+    outcomes = gates.remove(EmergencyWriter(job.writer), removals)
+    return outcomes, [f"Removed the gate of {_objects(outcomes):,} of {len(removals):,} pods."] if removals else []
+
+
+_RELEASERS: Mapping[ReleasePart, Callable[[ReleaseJob], Released]] = {
+    ReleasePart.PUBLISHING: _release_nodes,
+    ReleasePart.POWER: _restore_caps,
+    ReleasePart.EVICTION: _undo_evictions,
+    ReleasePart.BATCH: _remove_gates,
+}
 _NOTHING = {
     ReleasePart.POWER: "no autoscaler has a cap of Ballast",
     ReleasePart.EVICTION: "no node has a mark of evictions",
@@ -150,23 +191,12 @@ def _objects(outcomes: Iterable[WriteOutcome]) -> int:
     return len({str(outcome.write.target) for outcome in outcomes if outcome.result is not Result.REFUSED})
 
 
-def _autoscalers(api: KubeApi, prefix: str) -> list[Autoscaler]:
+def _autoscalers(job: ReleaseJob) -> list[Autoscaler]:
     """The HorizontalPodAutoscalers, and the ScaledObjects if KEDA is installed."""
-    keep = annotation_filter(prefix)
-    found: list[Autoscaler] = _all(api, path_of(AUTOSCALERS), reader(AUTOSCALERS, keep))
-    try:
-        found += _all(api, path_of(SCALED_OBJECTS), reader(SCALED_OBJECTS, keep))
-    except NotFound:
-        return found
-    return found
-
-
-def _ungated(api: KubeApi, writer: Writer, prefix: str) -> tuple[int, list[WriteOutcome]]:
-    """How many pods carried the gate, and what became of removing it."""
-    gate = gates.gate_name(prefix)
-    pods = _all(api, "/api/v1/pods", pod_reader(annotation_filter(prefix)), UNBOUND)
-    removals = [gates.removal(pod, gate, gates.RELEASED) for pod in gates.held_by(gate, pods)]
-    return len(removals), gates.remove(EmergencyWriter(writer), removals)
+    autoscalers: list[Autoscaler] = _all(job.api, path_of(AUTOSCALERS), reader(AUTOSCALERS, job.own))
+    with suppress(NotFound):
+        autoscalers += _all(job.api, path_of(SCALED_OBJECTS), reader(SCALED_OBJECTS, job.own))
+    return autoscalers
 
 
 def _all(api: KubeApi, path: str, reader: Reader[T], query: Mapping[str, str | int] | None = None) -> list[T]:

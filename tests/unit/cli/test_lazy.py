@@ -69,6 +69,16 @@ def test_a_command_about_settings_imports_these_alone(command: str) -> None:
     assert not found & {"numpy", "scipy", "kubernetes", "uvicorn", "requests", "ballast.runtime", "ballast.serving"}
 
 
+def test_the_daemon_imports_no_library_that_no_setting_needs() -> None:
+    code = "import json, sys, ballast.cli.run, ballast.runtime.daemon; print(json.dumps(sorted(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+    imported = set(json.loads(done.stdout))
+    assert {"numpy", "uvicorn", "prometheus_api_client"} <= imported
+    unused = {"scipy", "pandas", "matplotlib", "dateparser", "regex", "pytz", "joblib", "pyarrow", "typer"}
+    assert sorted(imported & (unused | {"ballast.doctor", "ballast.cli.planning", "ballast_lab"})) == []
+    assert not [name for name in imported if name.startswith("kubernetes.client.models.")]
+
+
 def lazy_commands(group: typer.Typer, path: str = "") -> Iterator[tuple[str, LazyCommand]]:
     whole = get_command(group)
     context = whole.make_context("ballast", [], resilient_parsing=True)
