@@ -94,7 +94,7 @@ class CheckVerdict(Answer):
     check: str
     verdict: Literal["allowed", "refused"]
     reason: str
-    numbers: Mapping[str, float]
+    numbers: Mapping[str, int | float]
 
 
 class Explanation(Answer):

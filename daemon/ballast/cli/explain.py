@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Annotated, Any
 from urllib.parse import quote
 
+import msgspec
 import typer
 from rich.console import Console
 from rich.table import Table
@@ -69,7 +70,7 @@ def explain(
     answer = explanation(evidence.arranged, gate, pod, aims_of(found).ceiling)
     if answer is None:
         raise BadFile(f"{pod}: there is no such pod, neither on a node nor pending.")
-    return _show(answer, output)
+    return _show(msgspec.to_builtins(answer), output)
 
 
 def _of_daemon(url: str, namespace: str, name: str, output: Output) -> None:

@@ -102,7 +102,9 @@ def _result(name: object, keys: Mapping[str, object], scored: Fleet, placed: Any
     scores = strategy(str(name), _with_policy(keys)).score(scored, placed)
     if not isinstance(scores, Scores):
         raise UsageError(f"The strategy {name} gave no ballast.scoring.scores.Scores, but {scores!r}.")
-    return scores.document(str(name), [node.name for node in scored.nodes])
+    document = scores.document(str(name), [node.name for node in scored.nodes])
+    result: dict[str, Any] = msgspec.to_builtins(document)
+    return result
 
 
 def _with_policy(keys: Mapping[str, object]) -> Mapping[str, object]:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
+from ballast.answers.views import CheckVerdict, Explanation
 from ballast.eviction.check_input import LOOKED_NOWHERE, GateVerdict
 from ballast.eviction.feasibility import feasibility, misplaced, standing_of
 from ballast.eviction.gate import Gate
@@ -11,7 +10,7 @@ from ballast.model.limits import Limit
 from ballast.placement.planners.layout import Layout
 
 
-def explanation(layout: Layout, gate: Gate, name: str, ceiling: Limit) -> dict[str, Any] | None:
+def explanation(layout: Layout, gate: Gate, name: str, ceiling: Limit) -> Explanation | None:
     """Whether the pod `name` (namespace/name) may be moved, with all checks in order; None where there is no such pod.
 
     `ceiling` is the load that a target may reach.
@@ -26,21 +25,21 @@ def explanation(layout: Layout, gate: Gate, name: str, ceiling: Limit) -> dict[s
     notes = list(misplaced(placement, row)) if placed else ["the pod is not on a node, so it cannot be moved"]
     refused = [verdict for verdict in verdicts if not verdict.allowed]
     key = gate.facts.key(pod)
-    return {
-        "pod": name,
-        "node": pod.node or None,
-        "workload": None if key is None else f"{key[1]} {key[0]}/{key[2]}",
-        "allowed": not refused and placed,
-        "checks": [_check(number, verdict) for number, verdict in enumerate(verdicts, 1)],
-        "notes": notes,
-    }
+    return Explanation(
+        pod=name,
+        node=pod.node or None,
+        workload=None if key is None else f"{key[1]} {key[0]}/{key[2]}",
+        allowed=not refused and placed,
+        checks=[_check(number, verdict) for number, verdict in enumerate(verdicts, 1)],
+        notes=notes,
+    )
 
 
-def _check(number: int, verdict: GateVerdict) -> dict[str, Any]:
-    return {
-        "number": number,
-        "check": verdict.check,
-        "verdict": "allowed" if verdict.allowed else "refused",
-        "reason": verdict.reason,
-        "numbers": {name: value if isinstance(value, int) else float(value) for name, value in verdict.numbers.items()},
-    }
+def _check(number: int, verdict: GateVerdict) -> CheckVerdict:
+    return CheckVerdict(
+        number=number,
+        check=verdict.check,
+        verdict="allowed" if verdict.allowed else "refused",
+        reason=verdict.reason,
+        numbers={name: value if isinstance(value, int) else float(value) for name, value in verdict.numbers.items()},
+    )

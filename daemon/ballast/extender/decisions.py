@@ -5,10 +5,11 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
-from typing import Any
 
 import numpy as np
 
+from ballast.answers import api
+from ballast.answers.views import NodeScore
 from ballast.base.clock import Clock
 from ballast.base.metrics import Metrics
 from ballast.cluster.objects import wire
@@ -38,8 +39,10 @@ from ballast.serving.host_index import Hosts, Named
 from ballast.settings.parts import ExtenderSettings
 
 BATCH = 25
+"""Pods of a list that are added at once."""
+
 PAUSE = 0.0005
-"""Pods of a list that are added at once, and the pause in seconds after each batch, for waiting requests."""
+"""Seconds after each batch, for waiting requests."""
 
 OFTEN = 100
 """The pod profiles are learned again after this many arrivals, earlier at the start."""
@@ -204,30 +207,37 @@ class ExtenderService:
         scored = self._without_pod(name)
         return {} if scored is None else scored[0].by_node(scored[1])
 
-    def node_terms(self, name: str, node: str) -> dict[str, Any] | None:
-        """`answers.views.NodeScore` by a strategy, without a particular pod; None for an unknown node."""
+    def node_score(self, name: str, node: str) -> NodeScore | None:
+        """The score by a strategy, without a particular pod; None for an unknown node."""
         scored = self._without_pod(name)
-        terms = None if scored is None else scored[0].terms(node, scored[1])
-        return None if terms is None else {"node": node, "strategy": name, **terms}
+        return None if scored is None else scored[0].node_score(node, name, scored[1])
 
-    def scores_of(self, namespace: str, name: str) -> dict[str, Any] | None:
+    def scores_of(self, namespace: str, name: str) -> api.PodScores | None:
         """The scores of every node for a pod: by the strategy of the settings and by each one that it blends.
 
         None where no such pod is known.
         """
-        pod = next((each for each in self._pods() if each.name == name and each.namespace == namespace), None)
+        pod = next((pod for pod in self._pods() if pod.name == name and pod.namespace == namespace), None)
         if pod is None:
             return None
-        asked = self._settings.strategy
-        documents: list[dict[str, Any]] = []
+        documents: list[api.Scores] = []
         with self._lock:
             state, decision = self._state, self._assumed.assumptions.get(pod.uid)
             neutral: str | None = "no-snapshot"
             if state is not None:
-                made = self._strategy(asked, state)
-                neutral, documents = self._unusable(made), state.explained(asked, made, pod)
-        where = decision.node if decision else None, state.model.window_end if state else None
-        return _scores_of_pod(pod, asked, (*where, neutral), documents)
+                strategy = self._strategy(self._settings.strategy, state)
+                neutral, documents = self._unusable(strategy), state.explained(self._settings.strategy, strategy, pod)
+        return api.PodScores(
+            pod=f"{pod.namespace}/{pod.name}",
+            node=pod.node or None,
+            decided=decision.node if decision else None,
+            time=state.model.window_end if state else None,
+            neutral=neutral,
+            strategies=documents,
+            strategy=self._settings.strategy,
+            scores=documents[0].scores if documents else {},
+            unknown=documents[0].unknown if documents else [],
+        )
 
     def _decide(self, state: SnapshotState, name: str, arriving: Pod, names: Sequence[str]) -> Priorities:
         assumed, uid = self._assumed, arriving.uid
@@ -307,21 +317,3 @@ def _priorities(named: Named, exact: Floats, chosen: int) -> Priorities:
         points[named.known] = known
         chosen = int(np.flatnonzero(named.known)[chosen])
     return Priorities(named.priorities(points, chosen))
-
-
-def _scores_of_pod(
-    pod: Pod, asked: str, decision: tuple[str | None, float | None, str | None], documents: list[dict[str, Any]]
-) -> dict[str, Any]:
-    """`decision`: the node chosen, the end of the windows, why the answers are neutral."""
-    decided, time, neutral = decision
-    return {
-        "pod": f"{pod.namespace}/{pod.name}",
-        "node": pod.node or None,
-        "decided": decided,
-        "time": time,
-        "neutral": neutral,
-        "strategies": documents,
-        "strategy": asked,
-        "scores": documents[0]["scores"] if documents else {},
-        "unknown": documents[0]["unknown"] if documents else [],
-    }

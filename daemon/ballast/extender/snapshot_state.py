@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 
+from ballast.answers import api
+from ballast.answers.views import NodeScore
 from ballast.model.pod import Pod
 from ballast.model.sample import Bools, Floats
 from ballast.placement.choice import Keys, keys
@@ -71,22 +72,26 @@ class SnapshotState:
         pairs = zip(scores.scores.tolist(), unknown.tolist(), strict=True)
         return dict(zip(self.model.names, (None if hidden else score for score, hidden in pairs), strict=True))
 
-    def terms(self, node: str, scores: Scores | None) -> dict[str, Any] | None:
+    def node_score(self, node: str, strategy: str, scores: Scores | None) -> NodeScore | None:
         """The score of one node and what it consists of; None for a node that is not in the snapshot."""
         row = self.model.rows.get(node)
         if row is None:
             return None
         if scores is None or scores.unknown[row] or not self.known[row]:
-            return {"score": None, "terms": {}}
+            return NodeScore(node, strategy, None, {})
         terms = {term: float(values[row]) for term, values in scores.terms.items() if np.isfinite(values[row])}
-        return {"score": int(scores.scores[row]), "terms": terms}
+        return NodeScore(node, strategy, int(scores.scores[row]), terms)
 
-    def explained(self, name: str, made: Strategy, pod: Pod) -> list[dict[str, Any]]:
+    def explained(self, name: str, made: Strategy, pod: Pod) -> list[api.Scores]:
         """The scores for a pod with their terms: by a strategy and by each one that it blends."""
-        found = {}
-        for each, one in ({name: made} | _parts(name, made)).items():
-            found[each] = one.explained(pod) if isinstance(one, LiveResidual) else one.score(self.model.fleet, pod)
-        return [scores.document(each, self.model.names) for each, scores in found.items()]
+        documents = []
+        for part, strategy in ({name: made} | _parts(name, made)).items():
+            if isinstance(strategy, LiveResidual):
+                scores = strategy.explained(pod)
+            else:
+                scores = strategy.score(self.model.fleet, pod)
+            documents.append(scores.document(part, self.model.names))
+        return documents
 
     def overloaded(self, threshold: float, names: Sequence[str]) -> dict[str, str]:
         """{node: why}; none when all of them are, for the pod has to go somewhere."""

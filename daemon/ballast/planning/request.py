@@ -10,6 +10,7 @@ from typing import Any, BinaryIO, Generic, TypeAlias, TypeVar
 import msgspec
 import numpy as np
 
+from ballast.answers.views import Explanation
 from ballast.eviction.plan import Aims, EvictionPlan, Kind
 from ballast.eviction.rules import UNLIMITED, EvictionLimit, GateRules
 from ballast.model.limits import Limit
@@ -45,9 +46,9 @@ class BatchResponse(msgspec.Struct, frozen=True, tag="batch"):
 
 
 class ExplanationResponse(msgspec.Struct, frozen=True, tag="explanation"):
-    """`ballast.eviction.explanation` of a pod; None: there is no such pod."""
+    """None: there is no such pod."""
 
-    explanation: dict[str, Any] | None
+    explanation: Explanation | None
 
 
 class FailureResponse(msgspec.Struct, frozen=True, tag="failure"):

@@ -122,8 +122,8 @@ class Daemon:
         self._schedule()
         health = Health(context, board, self._with_threads, self.scheduler.overdue, self._loops)
         explain = self.eviction.explain if evicts else _no_evictions
-        terms = partial(self.extender.node_terms, settings.publishing.strategy)
-        answers = DaemonAnswers(health.ready, health.alive, self.extender.scores_of, explain, terms)
+        score = partial(self.extender.node_score, settings.publishing.strategy)
+        answers = DaemonAnswers(health.ready, health.alive, self.extender.scores_of, explain, score)
         self.servers = self._listeners(answers)
         context.leadership.subscribe(self._gained, self._lost)
 

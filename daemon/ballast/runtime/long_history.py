@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-from typing import Any
 
 import msgspec
 
+from ballast.answers.views import NodeHistory
 from ballast.base.clock import Clock
 from ballast.model.duration import DAY
 from ballast.settings import Settings
@@ -22,8 +22,8 @@ class LongHistory:
     def __init__(self, settings: Settings, clock: Clock, window: str) -> None:
         self._settings, self._clock, self._window = settings, clock, window
 
-    def __call__(self, node: str, days: int) -> dict[str, Any] | None:
-        """`answers.views.NodeHistory` of the last days; None where Prometheus has nothing. Raises SourceUnavailable."""
+    def __call__(self, node: str, days: int) -> NodeHistory | None:
+        """The last days; None where Prometheus has nothing. Raises SourceUnavailable."""
         if self._settings.prometheus.url is None:
             return None
         step = days * DAY / POINTS
@@ -44,7 +44,7 @@ class LongHistory:
             return None
         scores = _columns(score, grid).get("", [None] * POINTS)
         times = [grid.time(index) for index in range(POINTS)]
-        return {"node": node, "step": step, "times": times, "load": loads, "score": scores}
+        return NodeHistory(node, step, times, loads, scores)
 
 
 def _columns(body: bytes, grid: Grid) -> dict[str, list[float | None]]:

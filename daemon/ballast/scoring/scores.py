@@ -10,6 +10,7 @@ from typing import overload
 
 import numpy as np
 
+from ballast.answers import api
 from ballast.model.sample import Bools, Floats, Ints
 
 
@@ -32,16 +33,16 @@ class Scores:
         """`exact` as whole numbers."""
         return half_away(self.exact).astype(np.int64)
 
-    def document(self, strategy: str, names: Sequence[str]) -> dict[str, object]:
-        """For JSON, by node; null where undefined."""
+    def document(self, strategy: str, names: Sequence[str]) -> api.Scores:
+        """As the API and the command line show them."""
         terms = {term: _numbers(values) for term, values in self.terms.items()}
-        return {
-            "strategy": strategy,
-            "scores": dict(zip(names, self.scores.tolist(), strict=True)),
-            "raw": dict(zip(names, _numbers(self.raw), strict=True)),
-            "terms": {node: {term: values[row] for term, values in terms.items()} for row, node in enumerate(names)},
-            "unknown": [node for node, unknown in zip(names, self.unknown.tolist(), strict=True) if unknown],
-        }
+        return api.Scores(
+            strategy=strategy,
+            scores=dict(zip(names, self.scores.tolist(), strict=True)),
+            raw=dict(zip(names, _numbers(self.raw), strict=True)),
+            terms={node: {term: values[row] for term, values in terms.items()} for row, node in enumerate(names)},
+            unknown=[node for node, unknown in zip(names, self.unknown.tolist(), strict=True) if unknown],
+        )
 
 
 def _numbers(values: Floats) -> list[float | None]:

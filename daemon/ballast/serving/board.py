@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from ballast.answers.api import CycleRecord, Power
+from ballast.answers.api import CycleRecord, PodScores, Power
 from ballast.answers.evictions import Evictions, Plan
+from ballast.answers.views import Explanation, FoundPod, NodeHistory, NodeScore, PodOnNode
 from ballast.base.clock import Clock, SystemClock
 from ballast.model.snapshot import Snapshot
 from ballast.serving.history import FleetHistory
@@ -40,15 +41,14 @@ class DaemonAnswers:
     alive: Callable[[], list[Check]] = list
     """The lines of `/livez`."""
 
-    pod_scores: Callable[[str, str], dict[str, Any] | None] = _unknown
-    """`answers.api.PodScores` by namespace and name, None for an unknown pod. It is slow."""
+    pod_scores: Callable[[str, str], PodScores | None] = _unknown
+    """By namespace and name, None for an unknown pod. It is slow."""
 
-    explain: Callable[[str, str], dict[str, Any] | None] = _unknown
-    """`answers.views.Explanation` by namespace and name, None for an unknown pod. It is slow.
-    Raises BallastError where it cannot be said now."""
+    explain: Callable[[str, str], Explanation | None] = _unknown
+    """By namespace and name, None for an unknown pod. It is slow. Raises BallastError where it cannot be said now."""
 
-    node_terms: Callable[[str], dict[str, Any] | None] = _unknown
-    """`answers.views.NodeScore` of a node, None for an unknown one."""
+    node_score: Callable[[str], NodeScore | None] = _unknown
+    """Of a node, None for an unknown one."""
 
 
 @dataclass
@@ -94,14 +94,14 @@ class Board:
     )
     """Without `mode`, which is added to each answer."""
 
-    long_history: Callable[[str, int], dict[str, Any] | None] = lambda node, days: None
-    """`answers.views.NodeHistory` by node and days, from Prometheus; None where it has none. It is slow."""
+    long_history: Callable[[str, int], NodeHistory | None] = lambda node, days: None
+    """By node and days, from Prometheus; None where it has none. It is slow."""
 
-    find_pods: Callable[[str], list[dict[str, Any]]] = lambda text: []
-    """`answers.views.FoundPod` of at most FOUND pods whose namespace/name contains a text."""
+    find_pods: Callable[[str], list[FoundPod]] = lambda text: []
+    """At most FOUND pods whose namespace/name contains a text."""
 
-    pods_on: Callable[[str], list[dict[str, Any]]] = lambda node: []
-    """`answers.views.PodOnNode` of the pods on a node."""
+    pods_on: Callable[[str], list[PodOnNode]] = lambda node: []
+    """The pods on a node."""
 
     history: FleetHistory = field(default_factory=FleetHistory)
     """The last 24 hours of loads and spreads."""

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Protocol
 
 import msgspec
 import numpy as np
 
-from ballast.answers.views import FleetLoads, FleetNames
+from ballast.answers.views import FleetLoads, FleetNames, FoundPod, PodOnNode
 from ballast.model.node_state import NodeState
 from ballast.model.pod import Pod
 from ballast.model.sample import Floats
@@ -115,29 +115,29 @@ class Pods(Protocol):
     def pods_on(self, node: str) -> Sequence[Pod]: ...
 
 
-def found(cache: Pods, text: str) -> list[dict[str, Any]]:
-    """`answers.views.FoundPod`: the first ones by name whose namespace/name contains `text`, whatever its case."""
-    wanted = text.lower()
+def found(cache: Pods, text: str) -> list[FoundPod]:
+    """The first ones by name whose namespace/name contains `text`, whatever its case."""
+    part = text.lower()
     names = sorted(
         (f"{pod.namespace}/{pod.name}", pod.node)
         for pod in cache.pods()
-        if wanted in f"{pod.namespace}/{pod.name}".lower() and not pod.finished
+        if part in f"{pod.namespace}/{pod.name}".lower() and not pod.finished
     )
-    return [{"pod": name, "node": node or None} for name, node in names[:FOUND]]
+    return [FoundPod(name, node or None) for name, node in names[:FOUND]]
 
 
-def on_node(cache: Pods, node: str) -> list[dict[str, Any]]:
-    """`answers.views.PodOnNode`: those with the largest requests of cpu first."""
+def on_node(cache: Pods, node: str) -> list[PodOnNode]:
+    """Those with the largest requests of cpu first."""
     there = [pod for pod in cache.pods_on(node) if not pod.finished]
     there.sort(key=lambda pod: (-pod.shape.requests.get("cpu", 0.0), pod.namespace, pod.name))
     return [
-        {
-            "pod": f"{pod.namespace}/{pod.name}",
-            "owner": f"{pod.owner.kind}/{pod.owner.name}" if pod.owner else None,
-            "phase": pod.phase,
-            "ready": pod.ready,
-            "created": pod.created,
-            "requests": dict(pod.shape.requests),
-        }
+        PodOnNode(
+            pod=f"{pod.namespace}/{pod.name}",
+            owner=f"{pod.owner.kind}/{pod.owner.name}" if pod.owner else None,
+            phase=pod.phase,
+            ready=pod.ready,
+            created=pod.created,
+            requests=dict(pod.shape.requests),
+        )
         for pod in there
     ]

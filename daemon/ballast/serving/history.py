@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ballast.answers.views import NodeHistory, SpreadHistory
 from ballast.model.sample import Floats
 from ballast.model.snapshot import Snapshot
 from ballast.placement.planners.load_spread import deviations
@@ -79,21 +79,21 @@ class FleetHistory:
         """How many slots are kept of each node: a day, or fewer where there are very many nodes."""
         return len(self._ring)
 
-    def spread(self) -> dict[str, Any]:
-        """`answers.views.SpreadHistory`: oldest first, null where nothing was known."""
+    def spread(self) -> SpreadHistory:
+        """Oldest first, null where nothing was known."""
         with self._lock:
             order = [place for _, place in self._filled()]
             times = [slot * STEP for slot, _ in self._filled()]
             deviation, hot = self._deviation[order], self._hot[order]
-        return {
-            "step": STEP,
-            "times": times,
-            "spread": {name: _listed(deviation[:, row], 4) for row, name in enumerate(self._series[:-1])},
-            "hot": hot.tolist(),
-        }
+        return SpreadHistory(
+            step=STEP,
+            times=times,
+            spread={name: _listed(deviation[:, row], 4) for row, name in enumerate(self._series[:-1])},
+            hot=hot.tolist(),
+        )
 
-    def node(self, name: str) -> dict[str, Any] | None:
-        """`answers.views.NodeHistory`, None for a node that was never seen."""
+    def node(self, name: str) -> NodeHistory | None:
+        """None for a node that was never seen."""
         with self._lock:
             row = self._rows.get(name)
             if row is None:
@@ -101,13 +101,13 @@ class FleetHistory:
             kept = [slot for slot, _ in self._filled(self.slots)]
             values = self._ring[[slot % self.slots for slot in kept], :, row]
         decoded = np.where(values == UNKNOWN, np.nan, values.astype(float))
-        return {
-            "node": name,
-            "step": STEP,
-            "times": [slot * STEP for slot in kept],
-            "load": {each: _listed(decoded[:, i] / PER_LOAD, 3) for i, each in enumerate(self._series[:-1])},
-            SCORE: _listed(decoded[:, -1] / PER_SCORE, 1),
-        }
+        return NodeHistory(
+            node=name,
+            step=STEP,
+            times=[slot * STEP for slot in kept],
+            load={resource: _listed(decoded[:, row] / PER_LOAD, 3) for row, resource in enumerate(self._series[:-1])},
+            score=_listed(decoded[:, -1] / PER_SCORE, 1),
+        )
 
     def at(self, time: float, names: Sequence[str]) -> tuple[float, dict[str, Floats]] | None:
         """The five minutes around `time`: when they began, and {resource or score: [node] NaN where unknown}.

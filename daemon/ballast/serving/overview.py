@@ -34,7 +34,7 @@ def overview(
 ) -> Overview:
     """`high`: the load from which a node is hot, by resource; `held`: why evictions are held now. The documents are
     those of the board."""
-    past, then = history.distributions(), history.spread()["spread"]
+    past, then = history.distributions(), history.spread().spread
     deviations = [round(value, 4) if np.isfinite(value) else None for value in spread_of(snapshot).tolist()]
     heat, which = _heat(snapshot, high)
     order = np.argsort(-heat, kind="stable")[:HOTTEST].tolist()

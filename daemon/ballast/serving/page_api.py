@@ -125,7 +125,7 @@ class PageApi:
     async def node_score(self, request: Request) -> Response:
         """The terms of one node's score."""
         name = request.path_params["name"]
-        found = await run_in_threadpool(self._answers.node_terms, name)
+        found = await run_in_threadpool(self._answers.node_score, name)
         if found is None:
             raise HTTPException(404, f"no node {name} among the selected ones")
         return await Document(partial(msgspec.json.encode, found)).response(request)

@@ -39,10 +39,10 @@ def test_a_week_has_as_many_points_as_a_day(httpserver: HTTPServer) -> None:
     )
     found = ask('node"1', 7)
     assert found is not None
-    assert len(found["times"]) == len(found["load"]["cpu"]) == len(found["score"]) == POINTS
-    assert found["load"]["cpu"][-3:] == [None, 0.25, 0.5]
-    assert found["times"][-1] == pytest.approx(last)
-    assert set(found["score"]) == {None}
+    assert len(found.times) == len(found.load["cpu"]) == len(found.score) == POINTS
+    assert found.load["cpu"][-3:] == [None, 0.25, 0.5]
+    assert found.times[-1] == pytest.approx(last)
+    assert set(found.score) == {None}
     assert asked[0]["query"] == ['max by (resource) (ballast_node_load_mean{node="node\\"1",window="15m"})']
 
 

@@ -173,10 +173,10 @@ def test_the_daemon_scores_as_ballast_score_does(name: str, keys: dict[str, Any]
     assert not expected.unknown.all(), "its worlds measure nothing that it reads"
     document = world(name, keys, fleet).service.scores_of("default", "new")
     assert document is not None
-    found = document["strategies"][0]
+    found = document.strategies[0]
     wanted = expected.document(name, list(MEANS))
-    assert found["scores"] == wanted["scores"]
-    assert list(found["raw"].values()) == pytest.approx(list(wanted["raw"].values()), abs=1e-6)  # type: ignore[attr-defined]
+    assert found.scores == wanted.scores
+    assert list(found.raw.values()) == pytest.approx(list(wanted.raw.values()), abs=1e-6)
 
 
 @pytest.mark.parametrize(("name", "keys"), CASES)
@@ -212,7 +212,7 @@ def test_nothing_of_the_snapshot_before_is_left(name: str) -> None:
     service = world(name, keys, fleet, taken(fleet.nodes, 0.5)).service
     document = service.scores_of("default", "new")
     assert document is not None
-    assert document["strategies"][0]["scores"] == expected.document(name, list(MEANS))["scores"]
+    assert document.strategies[0].scores == expected.document(name, list(MEANS)).scores
 
 
 def test_every_key_of_every_strategy_is_among_them() -> None:

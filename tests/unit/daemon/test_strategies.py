@@ -171,15 +171,15 @@ def test_the_scores_of_a_pod_with_their_terms() -> None:
     world = ExtenderWorld(TAKEN, [*THERE, pod("waiting")])
     found = world.service.scores_of("default", "waiting")
     assert found is not None
-    assert (found["pod"], found["node"], found["decided"], found["neutral"]) == ("default/waiting", None, None, None)
-    blend, residual, variation = found["strategies"]
-    assert [each["strategy"] for each in found["strategies"]] == ["blend", "dominant-residual", "load-variation"]
-    assert set(residual["terms"]["n0"]) == {"dominant", "loss"}
+    assert (found.pod, found.node, found.decided, found.neutral) == ("default/waiting", None, None, None)
+    blend, residual, variation = found.strategies
+    assert [each.strategy for each in found.strategies] == ["blend", "dominant-residual", "load-variation"]
+    assert set(residual.terms["n0"]) == {"dominant", "loss"}
     for name in N3:
-        parts = residual["scores"][name], variation["scores"][name]
-        assert blend["scores"][name] == pytest.approx(0.7 * parts[0] + 0.3 * parts[1], abs=0.51)
-        assert blend["terms"][name] == {"dominant-residual": parts[0], "load-variation": parts[1]}
-    json.dumps(found, allow_nan=False)
+        parts = residual.scores[name], variation.scores[name]
+        assert blend.scores[name] == pytest.approx(0.7 * parts[0] + 0.3 * parts[1], abs=0.51)
+        assert blend.terms[name] == {"dominant-residual": parts[0], "load-variation": parts[1]}
+    json.dumps(msgspec.to_builtins(found), allow_nan=False)
     assert world.service.scores_of("default", "nobody") is None
 
 
@@ -188,7 +188,7 @@ def test_a_pod_that_was_decided_says_where() -> None:
     node = world.chosen("waiting")
     found = world.service.scores_of("default", "waiting")
     assert found is not None
-    assert found["decided"] == node
+    assert found.decided == node
 
 
 def test_keys_come_from_the_settings_and_files(tmp_path: Path) -> None:

@@ -7,9 +7,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from msgspec.structs import replace
 
+from ballast.answers.api import PodScores
+from ballast.answers.views import CheckVerdict, Explanation, FoundPod, NodeScore, PodOnNode
 from ballast.base.errors import BallastError
 from ballast.serving.board import Board, CycleRecord, DaemonAnswers
 from ballast_lab.harness.browser import CHROMIUM, Tab, browser
@@ -84,23 +87,16 @@ def acting_board(mode: str, *, steps: int = 300, evictions: int = 150, targets: 
     board.evictions = acting.as_evictions(acting.evictions(TIME, evictions, mode=mode))
     board.config = modes(mode)
     board.cycles = [CycleRecord("publishing", TIME, 0.1, True, "labels current on 3 of 4 nodes (0 changed, 1 unknown)")]
-    board.find_pods = lambda text: [{"pod": "shop/cart-1", "node": "node-0"}]
+    board.find_pods = lambda text: [FoundPod("shop/cart-1", "node-0")]
     board.pods_on = lambda node: [
-        {
-            "pod": "shop/cart-1",
-            "owner": "ReplicaSet/cart",
-            "phase": "Running",
-            "ready": True,
-            "created": TIME - 7200,
-            "requests": {"cpu": 0.5, "memory": 2.0**30},
-        }
+        PodOnNode("shop/cart-1", "ReplicaSet/cart", "Running", True, TIME - 7200, {"cpu": 0.5, "memory": 2.0**30})
     ]
     return board
 
 
-def pod_scores(namespace: str, name: str) -> dict[str, Any]:
+def pod_scores(namespace: str, name: str) -> PodScores:
     scores = {"scores": {"node-0": 31, "node-1": 82}, "raw": {}, "terms": {"node-1": {"variation": 0.2}}, "unknown": []}
-    return {
+    document = {
         "pod": f"{namespace}/{name}",
         "node": "node-0",
         "decided": None,
@@ -111,36 +107,31 @@ def pod_scores(namespace: str, name: str) -> dict[str, Any]:
         "scores": scores["scores"],
         "unknown": [],
     }
+    return msgspec.convert(document, PodScores)
 
 
-def explained(namespace: str, name: str) -> dict[str, Any]:
+def explained(namespace: str, name: str) -> Explanation:
     if name == "cart-2":
         raise BallastError("the planning process is busy; ask again in a minute")
     checks = ("mirror", "no mirror pod", {}), ("pdb", "no disruption is left", {"allowed": 0}), ("min-age", "old", {})
-    return {
-        "pod": f"{namespace}/{name}",
-        "node": "node-0",
-        "workload": "Deployment shop/cart",
-        "allowed": False,
-        "checks": [
-            {
-                "number": number,
-                "check": check,
-                "verdict": "refused" if check == "pdb" else "allowed",
-                "reason": reason,
-                "numbers": numbers,
-            }
+    return Explanation(
+        pod=f"{namespace}/{name}",
+        node="node-0",
+        workload="Deployment shop/cart",
+        allowed=False,
+        checks=[
+            CheckVerdict(number, check, "refused" if check == "pdb" else "allowed", reason, numbers)
             for number, (check, reason, numbers) in enumerate(checks, 1)
         ],
-        "notes": [],
-    }
+        notes=[],
+    )
 
 
-def node_terms(node: str) -> dict[str, Any]:
-    return {"node": node, "strategy": "load-variation", "score": 38, "terms": {"cpu": 38.25}}
+def node_score(node: str) -> NodeScore:
+    return NodeScore(node, "load-variation", 38, {"cpu": 38.25})
 
 
-ANSWERS = DaemonAnswers(pod_scores=pod_scores, explain=explained, node_terms=node_terms)
+ANSWERS = DaemonAnswers(pod_scores=pod_scores, explain=explained, node_score=node_score)
 
 
 @pytest.mark.parametrize(
@@ -336,7 +327,7 @@ def test_a_pod_shows_where_it_would_go_and_every_check(tab: Tab) -> None:
 
 def test_part_of_a_name_that_many_pods_have_lists_them(tab: Tab) -> None:
     board = acting_board("on")
-    board.find_pods = lambda text: [{"pod": f"shop/{text}-{number}", "node": "node-0"} for number in (1, 3)]
+    board.find_pods = lambda text: [FoundPod(f"shop/{text}-{number}", "node-0") for number in (1, 3)]
     with serving(board, answers=ANSWERS) as port:
         tab.open(f"http://127.0.0.1:{port}/#pods")
         tab.run(

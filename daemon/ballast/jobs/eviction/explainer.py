@@ -5,8 +5,8 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
 
+from ballast.answers.views import Explanation
 from ballast.base.errors import BallastError, WorkerError
 from ballast.cluster.context import Context
 from ballast.jobs.eviction.moments import Moments
@@ -37,8 +37,8 @@ class Explainer:
         self._ceiling = aims_of(context.settings).ceiling
         self._turn = threading.Semaphore()
 
-    def explain(self, namespace: str, name: str) -> dict[str, Any] | None:
-        """`ballast.eviction.explanation` of a pod, None where there is no such pod.
+    def explain(self, namespace: str, name: str) -> Explanation | None:
+        """What every check says about a pod, None where there is no such pod.
 
         Raises BallastError while nothing is known yet, or others ask too much; WorkerError if the process fails.
         """
