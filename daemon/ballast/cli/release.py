@@ -13,7 +13,7 @@ import typer
 
 from ballast.actuation import gates
 from ballast.actuation.eviction import node_marks, surge
-from ballast.actuation.scaling import release as power
+from ballast.actuation.scaling import cap as power
 from ballast.base import log
 from ballast.base.clock import Clock, SystemClock
 from ballast.base.errors import BallastError, ClusterError, NotFound, UsageError

@@ -8,7 +8,7 @@ from fractions import Fraction
 
 from ballast.actuation.scaling import scale
 from ballast.actuation.scaling.cap import paused
-from ballast.actuation.scaling.detection import Autoscalers
+from ballast.actuation.scaling.target_status import Autoscalers
 from ballast.base.errors import BallastError, ClusterError, NotFound, SettingsError, UsageError
 from ballast.base.metrics import Metrics
 from ballast.cluster.listing import list_all

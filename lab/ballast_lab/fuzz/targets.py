@@ -24,7 +24,7 @@ from ballast.cli import files
 from ballast.cli.metrics_file import metrics
 from ballast.cli.planning.placement_file import problem_of
 from ballast.cli.pod_metrics import pod_usage
-from ballast.cli.power.policies import policies
+from ballast.cli.power.inputs import policies
 from ballast.cluster import workload_cache
 from ballast.cluster.error_messages import read_status
 from ballast.cluster.objects import wire

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ballast.actuation.scaling.ceilings import LASTS, SETTLED, SILENT, Ceilings
+from ballast.actuation.scaling.memory import CEILINGS_LAST, SETTLED, SILENT, Ceilings
 from ballast.model.workload import Workload
 from tests.fakes import FakeClock
 
@@ -21,7 +21,7 @@ def test_a_controller_that_says_so_is_believed_once_its_count_stands_still() -> 
     assert ceilings.of(NAME, state(4, 1, "Deployment", uncreated=True), 9) is None
     clock.advance(SETTLED)
     assert ceilings.of(NAME, state(4, 4, "Deployment", uncreated=True), 9) == 4
-    clock.advance(LASTS - 1)
+    clock.advance(CEILINGS_LAST - 1)
     assert ceilings.of(NAME, state(4, 4, "Deployment"), 4) == 4
     clock.advance(1)
     assert ceilings.of(NAME, state(4, 4, "Deployment"), 4) is None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ballast.actuation.scaling.deletion_cost import Cost, costs
+from ballast.actuation.scaling.actuators import Cost, deletion_costs
 from ballast.model.pod import Pod
 
 COST, MARK = "controller.kubernetes.io/pod-deletion-cost", "ballast.dev/deletion-cost"
@@ -16,7 +16,7 @@ def pod(name: str, node: str, annotations: dict[str, str] | None = None, **more:
 
 
 def chosen(*pods: Pod, fewer: int = 1) -> dict[str, int | None]:
-    return {change.pod.name: change.cost for change in costs(pods, LOADS, fewer, "ballast.dev")}
+    return {change.pod.name: change.cost for change in deletion_costs(pods, LOADS, fewer, "ballast.dev")}
 
 
 def test_those_on_the_hottest_nodes() -> None:
@@ -41,5 +41,5 @@ def test_pods_that_go_anyway_or_whose_node_is_unknown_or_idle_are_left_alone() -
 
 
 def test_equal_nodes_by_name() -> None:
-    (change,) = costs([pod("b", "hot"), pod("a", "hot")], LOADS, 1, "ballast.dev")
+    (change,) = deletion_costs([pod("b", "hot"), pod("a", "hot")], LOADS, 1, "ballast.dev")
     assert change == Cost(pod("a", "hot"), -95)

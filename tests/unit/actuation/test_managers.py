@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from ballast.actuation.scaling.contention import titled
-from ballast.actuation.scaling.managed_fields import manager_of
+from ballast.actuation.scaling.memory import titled
+from ballast.actuation.scaling.scale import manager_of
 from tests.unit.cluster.fake_api import FakeApi
 
 

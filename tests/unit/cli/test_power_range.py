@@ -82,7 +82,7 @@ def test_a_long_span_is_asked_for_in_pieces(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("ballast.cli.power.recording.PIECE", 10)
+    monkeypatch.setattr("ballast.cli.power.inputs.PIECE", 10)
     result = replayed(ballast, tmp_path / "p.yaml", "{query: supply, semantics: available}")
     assert len(result["ticks"]) == 21
     assert len(asked) == 3

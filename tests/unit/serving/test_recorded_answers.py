@@ -17,8 +17,7 @@ from ballast.answers.api import Power
 from ballast.answers.evictions import Measured
 from ballast.eviction.plan import EvictionPlan, Move, Refusal
 from ballast.jobs.eviction.executor import plan_document
-from ballast.jobs.power.document import TargetRows, policy_document
-from ballast.jobs.power.history import PolicyHistory
+from ballast.jobs.power.document import PolicyHistory, TargetRows, policy_document
 from ballast.jobs.power.report import Action, Inputs, Outcome, TickContext, TickDecision, TickReport
 from ballast.model.shape import Shape
 from ballast.placement.reservations import Purpose, Reservation

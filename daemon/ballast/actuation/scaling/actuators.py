@@ -1,25 +1,32 @@
-"""Changes the replicas of a policy's targets, or the caps of the autoscalers that scale them."""
+"""Changes the replicas of a policy's targets, or the caps of the autoscalers that scale them.
+
+Before a reduction, pods on hot nodes may get a lower deletion cost, so that their ReplicaSet takes them first. A cost
+that someone else has set stays as it is.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import partial
 
 import msgspec
 
 from ballast.actuation.protected import Protected
-from ballast.actuation.scaling import deletion_cost, release, retry_on_conflict, scale
-from ballast.actuation.scaling.cap import PART, ceiling, form_named, form_of, least
-from ballast.actuation.scaling.scale import Scale
+from ballast.actuation.scaling import scale
+from ballast.actuation.scaling.cap import PART, ceiling, form_named, form_of, give_back, least, read_autoscaler
+from ballast.actuation.scaling.scale import Scale, retry_on_conflict
 from ballast.actuation.scaling.target_status import Actuator, TargetStatus
 from ballast.actuation.scaling.targets import TargetReader
 from ballast.base.clock import Clock
 from ballast.base.errors import ClusterError
+from ballast.base.parts import Part
 from ballast.cluster.client import KubeApi
 from ballast.cluster.workload_cache import WorkloadCache
-from ballast.cluster.write import Result, Write, WriteOutcome, WriteTarget
+from ballast.cluster.write import MERGE_PATCH, Result, Write, WriteOutcome, WriteTarget, object_path
 from ballast.cluster.writer import EmergencyWriter, Writer
+from ballast.model.marks import DELETION_COST
 from ballast.model.pod import Pod
 from ballast.model.workload import Autoscaler, Workload
 from ballast.power.policy import PowerPolicy
@@ -110,7 +117,7 @@ class Actuators:
             )
             if names is None or f"{autoscaler.namespace}/{autoscaler.name}" in names
         ]
-        outcomes = release.give_back(self._api, self._writer, left, self._prefix, reason=reason)
+        outcomes = give_back(self._api, self._writer, left, self._prefix, reason=reason)
         for outcome in outcomes:
             self._remember_cap(outcome)
         return outcomes
@@ -149,9 +156,7 @@ class Actuators:
                 return WriteOutcome(write, Result.CONFLICT, "an autoscaler scales it now")
             return write
 
-        outcome = retry_on_conflict.retry_on_conflict(
-            writer, before, decide, lambda: scale.read(self._api, status.scale_path)
-        )
+        outcome = retry_on_conflict(writer, before, decide, lambda: scale.read(self._api, status.scale_path))
         if outcome.done and outcome.body:
             self._targets.contention.wrote(status.name, before.replicas, count)
             with suppress(ClusterError):
@@ -175,9 +180,7 @@ class Actuators:
                 return WriteOutcome(write, Result.CONFLICT, _overtaken(form.field, before.maximum, seen.maximum))
             return write
 
-        outcome = retry_on_conflict.retry_on_conflict(
-            writer, before, decide, lambda: release.read(self._api, form, form.path(before))
-        )
+        outcome = retry_on_conflict(writer, before, decide, lambda: read_autoscaler(self._api, form, form.path(before)))
         if (after := self._remember_cap(outcome)) is not None:
             self._targets.contention.wrote(status.name, before.maximum, after.maximum)
         return outcome
@@ -194,7 +197,7 @@ class Actuators:
     def _mark_hot_pods(self, status: TargetStatus, count: int, writer: Writer, loads: Mapping[str, float]) -> None:
         """Best effort: if it fails, the reduction deletes other pods."""
         workload = status.workload
-        if workload is None or workload.kind not in deletion_cost.KINDS or workload.selector is None:
+        if workload is None or workload.kind not in KINDS or workload.selector is None:
             return
         try:
             pods = [
@@ -204,9 +207,9 @@ class Actuators:
             ]
         except ClusterError:
             return
-        for change in deletion_cost.costs(pods, loads, (status.count or 0) - count, self._prefix):
+        for change in deletion_costs(pods, loads, (status.count or 0) - count, self._prefix):
             reason = "pods on hot nodes go first" if change.cost is not None else "it stayed"
-            if not writer.submit(deletion_cost.write(change, self._prefix, reason)).done:
+            if not writer.submit(write_cost(change, self._prefix, reason)).done:
                 return
 
     def _write(
@@ -267,3 +270,51 @@ def _objection(status: TargetStatus, count: int, *, emergency: bool) -> str | No
 
 def _overtaken(field: str, before: int, now: int) -> str:
     return f"someone else has changed {field} from {before} to {now} meanwhile; the next tick decides again"
+
+
+KINDS = ("Deployment", "ReplicaSet")
+COST_MARK = "deletion-cost"
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """`cost` None takes back what Ballast set before."""
+
+    pod: Pod
+    cost: int | None
+
+
+def deletion_costs(pods: Iterable[Pod], loads: Mapping[str, float], fewer: int, prefix: str) -> Iterator[Cost]:
+    """The changes of costs before `fewer` of these pods are deleted: those on the hottest nodes cost the least.
+
+    `loads` are fractions by node; pods on nodes whose load is not known are left alone.
+    """
+    mark = f"{prefix}/{COST_MARK}"
+    free = [pod for pod in pods if not pod.deleting and not pod.finished and _is_free(pod, mark)]
+    known = [pod for pod in free if pod.node in loads]
+    first = sorted(known, key=lambda pod: (-loads[pod.node], pod.namespace, pod.name))[:fewer]
+    wanted = {pod.uid: -round(100 * max(0.0, loads[pod.node])) for pod in first}
+    for pod in free:
+        cost = wanted.get(pod.uid) or None
+        if pod.annotations.get(mark) != (None if cost is None else str(cost)):
+            yield Cost(pod, cost)
+
+
+def write_cost(change: Cost, prefix: str, reason: str) -> Write:
+    """The patch that sets or removes the cost of one pod."""
+    pod, value = change.pod, None if change.cost is None else str(change.cost)
+    return Write(
+        kind="deletion-cost",
+        part=Part.POWER,
+        method="PATCH",
+        path=object_path(f"/api/v1/namespaces/{pod.namespace}/pods", pod.name),
+        target=WriteTarget("Pod", pod.name, pod.namespace, pod.uid),
+        reason=reason,
+        body={"metadata": {"uid": pod.uid, "annotations": {DELETION_COST: value, f"{prefix}/{COST_MARK}": value}}},
+        content_type=MERGE_PATCH,
+    )
+
+
+def _is_free(pod: Pod, mark: str) -> bool:
+    """Without a cost, or with one that is Ballast's."""
+    return pod.annotations.get(DELETION_COST) == pod.annotations.get(mark)

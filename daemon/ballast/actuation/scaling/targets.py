@@ -11,13 +11,9 @@ from typing import NamedTuple
 from ballast.actuation.protected import Protected
 from ballast.actuation.scaling import scale
 from ballast.actuation.scaling.cap import PART, form_of, is_ours, least, original, paused
-from ballast.actuation.scaling.ceilings import Ceilings
-from ballast.actuation.scaling.contention import Contention
-from ballast.actuation.scaling.detection import Autoscalers
-from ballast.actuation.scaling.managed_fields import manager_of
-from ballast.actuation.scaling.own_writes import OwnWrites
-from ballast.actuation.scaling.scale import Scale
-from ballast.actuation.scaling.target_status import Actuator, ObstacleKind, TargetObstacle, TargetStatus
+from ballast.actuation.scaling.memory import Ceilings, Contention, OwnWrites
+from ballast.actuation.scaling.scale import Scale, manager_of
+from ballast.actuation.scaling.target_status import Actuator, Autoscalers, ObstacleKind, TargetObstacle, TargetStatus
 from ballast.base.clock import Clock
 from ballast.base.errors import ClusterError
 from ballast.cluster.client import KubeApi

@@ -16,9 +16,7 @@ from ballast.base import log
 from ballast.base.errors import UsageError
 from ballast.cli.output import Output, OutputOption
 from ballast.cli.power.chart import drawing
-from ballast.cli.power.demand import demand_of, needs_of, watts_true_of
-from ballast.cli.power.policies import check, choose, policies, starting
-from ballast.cli.power.recording import recorded
+from ballast.cli.power.inputs import check, choose, demand_of, needs_of, policies, recorded, starting, watts_true_of
 from ballast.power.allocation import ReplicaAllocation
 from ballast.power.allocation import allocate as split
 from ballast.power.anchor import affordable, load_of, wanted_change

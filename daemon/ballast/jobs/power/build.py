@@ -11,7 +11,7 @@ from functools import partial
 from ballast.actuation.protected import Protected
 from ballast.actuation.scaling.actuators import Actuators
 from ballast.actuation.scaling.cap import ORIGINAL
-from ballast.actuation.scaling.managed_fields import is_ours
+from ballast.actuation.scaling.scale import is_ours
 from ballast.actuation.scaling.target_status import Actuator, TargetStatus
 from ballast.base.clock import Clock
 from ballast.base.errors import ClusterError, SettingsError
@@ -36,8 +36,7 @@ from ballast.power.values import exact
 from ballast.serving.board import Board
 from ballast.settings import Mode, Settings, mask_urls
 from ballast.telemetry.feeds import budget_feed
-from ballast.telemetry.feeds.budget_feed import BudgetFeed
-from ballast.telemetry.feeds.needs import NeedsReader
+from ballast.telemetry.feeds.budget_feed import BudgetFeed, NeedsReader
 from ballast.telemetry.feeds.power_schedule import ScheduleReader
 from ballast.telemetry.prometheus_client import PrometheusClient
 

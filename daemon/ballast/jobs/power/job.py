@@ -18,8 +18,7 @@ from ballast.jobs.power import sentences
 from ballast.jobs.power.budget import PolicyController
 from ballast.jobs.power.conditions import PowerEvents, report_conditions
 from ballast.jobs.power.departed import DepartedTargets
-from ballast.jobs.power.document import TargetRows, policy_document
-from ballast.jobs.power.history import PolicyHistory
+from ballast.jobs.power.document import PolicyHistory, TargetRows, policy_document
 from ballast.jobs.power.metrics import PowerMetrics
 from ballast.jobs.power.report import Inputs, Outcome, TickContext, TickReport
 from ballast.jobs.progress import settling

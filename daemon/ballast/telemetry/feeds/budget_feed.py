@@ -1,7 +1,8 @@
-"""The watts that a policy may use, from its feed."""
+"""The watts that a policy may use, from its feed, and the replicas that its targets need for their own load."""
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
@@ -12,13 +13,13 @@ from pathlib import Path
 from statistics import median
 
 from ballast.base.clock import AHEAD, Clock
-from ballast.base.errors import SettingsError, UsageError
+from ballast.base.errors import SettingsError, TelemetryError, UsageError
 from ballast.base.metrics import Metrics
 from ballast.power.feed_spec import ConsumptionScope, FeedSpec, Semantics, remaining
 from ballast.power.policy import PowerPolicy
+from ballast.power.sections import Need
 from ballast.power.values import exact
-from ballast.telemetry.feeds.feed_access import access
-from ballast.telemetry.feeds.feed_access import problems as unusable_files
+from ballast.telemetry import responses
 from ballast.telemetry.feeds.power_feed import (
     MAX_BODY,
     CsvFeed,
@@ -26,10 +27,12 @@ from ballast.telemetry.feeds.power_feed import (
     PowerFeed,
     PowerSample,
     PrometheusFeed,
+    access,
     own_timestamp,
 )
+from ballast.telemetry.feeds.power_feed import problems as unusable_files
 from ballast.telemetry.http import HttpSession
-from ballast.telemetry.prometheus_client import PrometheusClient
+from ballast.telemetry.prometheus_client import Grid, PrometheusClient
 
 LEAST_AGE = 60.0
 
@@ -242,3 +245,32 @@ def _queries(feed: FeedSpec | None) -> Iterator[tuple[str, str | None]]:
     for part in (feed, feed.limit, feed.consumption, feed.own):
         if part is not None and part.query is not None:
             yield part.query, part.freshness
+
+
+class NeedsReader:
+    """One query for each member that has `needs`, all at once."""
+
+    def __init__(self, policy: PowerPolicy, client: PrometheusClient, metrics: Metrics) -> None:
+        self._needs = {name: place.member.needs for name, place in policy.places.items() if place.member.needs}
+        self._client = client
+        self._metrics = metrics
+
+    def read(self, at: float, counts: Mapping[str, int]) -> dict[str, Need]:
+        """By namespace/name, of the targets with these counts."""
+        asked = {
+            name: (needs, self._client.start(needs.query, Grid(at, 1.0, 1)))
+            for name, needs in self._needs.items()
+            if name in counts
+        }
+        return {name: needs.of(self._value(answer.result), counts[name]) for name, (needs, answer) in asked.items()}
+
+    def _value(self, answer: Callable[[], bytes]) -> Fraction | None:
+        """None where the answer is not one finite number."""
+        try:
+            table = responses.instant(answer(), (), self._client.url)
+        except TelemetryError:
+            self._metrics.queries.labels("power_needs", "error").inc()
+            return None
+        self._metrics.queries.labels("power_needs", "ok" if len(table) else "empty").inc()
+        value = float(table.values[0, 0]) if len(table) == 1 else math.nan
+        return exact(value) if math.isfinite(value) else None

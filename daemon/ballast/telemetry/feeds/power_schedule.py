@@ -14,8 +14,7 @@ from ballast.base.errors import NOT_JSON, TelemetryError, UsageError
 from ballast.power.feed_spec import DAY, Schedule
 from ballast.power.policy import PowerPolicy
 from ballast.power.values import exact
-from ballast.telemetry.feeds.feed_access import access
-from ballast.telemetry.feeds.power_feed import MAX_BODY, PrometheusFeed, pick, steps, trace, unix_time
+from ballast.telemetry.feeds.power_feed import MAX_BODY, PrometheusFeed, access, pick, steps, trace, unix_time
 from ballast.telemetry.http import HttpSession
 from ballast.telemetry.prometheus_client import PrometheusClient
 

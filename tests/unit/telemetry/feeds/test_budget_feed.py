@@ -15,8 +15,7 @@ from ballast.base.errors import SettingsError, SourceUnavailable
 from ballast.base.metrics import Metrics
 from ballast.power.policy import PowerPolicy
 from ballast.power.policy_reader import read
-from ballast.telemetry.feeds.budget_feed import BudgetFeed, Watts, problems
-from ballast.telemetry.feeds.needs import NeedsReader
+from ballast.telemetry.feeds.budget_feed import BudgetFeed, NeedsReader, Watts, problems
 from ballast.telemetry.prometheus_client import Grid
 from tests.fakes import FakeClock
 

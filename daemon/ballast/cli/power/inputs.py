@@ -1,0 +1,240 @@
+"""What the commands of `ballast power` read: policies, recorded feeds and demands, and replicas given by hand."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+
+from ballast.base.errors import SettingsError, UsageError
+from ballast.model.sample import Floats
+from ballast.power.controller_state import Sample
+from ballast.power.feed_spec import remaining
+from ballast.power.policy import PowerPolicy
+from ballast.power.policy_reader import read, remarks, unusable_at
+from ballast.power.replay import RecordedDemand
+from ballast.power.values import exact, seconds
+from ballast.settings import load
+from ballast.settings.model import CONFIG_FILE
+from ballast.settings.secrets import mask_urls
+from ballast.settings.sources import FileSource
+from ballast.telemetry import responses
+from ballast.telemetry.feeds.power_feed import unix_time
+from ballast.telemetry.prometheus_client import Grid, PrometheusClient
+
+_GAP = "the median gap between rows of the feed"
+
+
+def policies(path: Path) -> tuple[PowerPolicy, ...]:
+    """The policies of a file. Raises UsageError if it does not exist, SettingsError if it is invalid."""
+    if not path.is_file():
+        raise UsageError(f"--policy {path}: there is no such file.")
+    source = FileSource(path)
+    if source.problems:
+        raise SettingsError(*(text.replace(f"{CONFIG_FILE} is ", "--policy ") for text in source.problems))
+    given = source.values.get(("power", "policies"))
+    raws = given.value if given else None
+    if not isinstance(raws, list) or not raws or not all(isinstance(raw, Mapping) for raw in raws):
+        raise SettingsError(
+            f"{path.name} has no power policy; expected power: {{feed: ..., groups: ...}} or "
+            "power: {policies: [...]}."
+        )
+    try:
+        return read(raws)
+    except SettingsError as error:
+        raise SettingsError(*map(mask_urls, error.problems)) from None
+
+
+def choose(found: Sequence[PowerPolicy], name: str | None) -> PowerPolicy:
+    """The policy with this name, or the only policy. Raises UsageError if there is none or more than one."""
+    named = [policy for policy in found if name in (None, policy.name)]
+    names = ", ".join(policy.name for policy in found)
+    if not named:
+        raise UsageError(f"--name {name}: there is no such policy. The file has {names}.")
+    if len(named) > 1:
+        raise UsageError(f"The file has several policies. Choose one with --name: {names}.")
+    return named[0]
+
+
+def starting(policy: PowerPolicy, given: Sequence[str]) -> dict[str, int]:
+    """Initial replicas by namespace/name, from `--replicas`, else from the policy. Raises UsageError."""
+    counts = {name: place.member.start for name, place in policy.places.items()}
+    for text in given:
+        name, _, count = text.partition("=")
+        name = name.strip()
+        if name not in counts:
+            raise UsageError(f"--replicas {text}: expected NS/NAME=N with a target of the policy: {', '.join(counts)}.")
+        if not count.strip().isascii() or not count.strip().isdigit():
+            raise UsageError(f"--replicas {text}: expected NS/NAME=N with a whole number of at least 0.")
+        counts[name] = int(count)
+    return counts
+
+
+def check(policy: PowerPolicy, gap: Fraction | None = None) -> Iterator[str]:
+    """Yields warnings. Raises SettingsError if the windows do not fit `gap`, the seconds between two rows."""
+    problems = [] if gap is None else [f"power: {text}" for text in unusable_at(policy, gap, _GAP)]
+    if problems:
+        raise SettingsError(*problems)
+    yield from (f"power: {text}" for text in remarks(policy, gap))
+
+
+COLUMNS = ("time", "ns/name", "replicas")
+
+
+def demand_of(policy: PowerPolicy, path: Path) -> RecordedDemand:
+    """The demand in a CSV with the columns time, ns/name, replicas. Raises UsageError."""
+    found: dict[str, list[tuple[Fraction, int]]] = {}
+    source = f"--demand {path}"
+    with _reading(source, path) as rows:
+        columns = rows.fieldnames or ()
+        if not set(COLUMNS) <= set(columns):
+            raise UsageError(
+                f"{source}: expected the columns {','.join(COLUMNS)}, found {','.join(columns) or 'none'}."
+            )
+        for row in rows:
+            name, at, count = _row(policy, source, rows.line_num, row)
+            found.setdefault(name, []).append((at, count))
+    return _in_order(found)
+
+
+def needs_of(policy: PowerPolicy, path: Path) -> RecordedDemand:
+    """What members with `needs` need: columns of a feed that are named after them. Raises UsageError."""
+    names = [name for name, place in policy.places.items() if place.member.needs is not None]
+    found: dict[str, list[tuple[Fraction, int]]] = {}
+    source = f"--feed {path}"
+    with _reading(source, path) as rows:
+        for row in rows:
+            for name in (name for name in names if (row.get(name) or "").strip()):
+                column = {**row, "ns/name": name, "replicas": row[name]}
+                _, at, count = _row(policy, source, rows.line_num, column)
+                found.setdefault(name, []).append((at, count))
+    return _in_order(found)
+
+
+@contextmanager
+def _reading(source: str, path: Path) -> Iterator[csv.DictReader[str]]:
+    """The rows of a CSV file; spaces around names of columns do not count. Raises UsageError."""
+    try:
+        with path.open(newline="", encoding="utf-8-sig") as file:
+            rows = csv.DictReader(file, skipinitialspace=True)
+            rows.fieldnames = [name.strip() for name in rows.fieldnames or ()]
+            yield rows
+    except OSError as error:
+        raise UsageError(f"{source} cannot be read: {error.strerror}.") from error
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise UsageError(f"{source} cannot be read: {error}.") from error
+
+
+def _in_order(found: Mapping[str, list[tuple[Fraction, int]]]) -> RecordedDemand:
+    return RecordedDemand({name: sorted(rows, key=lambda row: row[0]) for name, rows in found.items()})
+
+
+def watts_true_of(policy: PowerPolicy, given: Sequence[str]) -> dict[str, Fraction]:
+    """Watts by namespace/name from NS/NAME=W. Raises UsageError."""
+    found: dict[str, Fraction] = {}
+    for text in given:
+        name, _, watts = (part.strip() for part in text.partition("="))
+        if name not in policy.places:
+            raise UsageError(
+                f"--watts-true {text}: expected NS/NAME=W with a target of the policy: {', '.join(policy.places)}."
+            )
+        try:
+            found[name] = exact(watts)
+        except ValueError:
+            found[name] = Fraction(0)
+        if found[name] <= 0:
+            raise UsageError(f"--watts-true {text}: expected NS/NAME=W with watts above 0.")
+    return found
+
+
+def _row(policy: PowerPolicy, file: str, line: int, row: dict[str, str | None]) -> tuple[str, Fraction, int]:
+    name, text = (row["ns/name"] or "").strip(), (row["replicas"] or "").strip()
+    if name not in policy.places:
+        raise UsageError(
+            f"{file}, line {line}: {name or 'an empty name'} is no target of the policy; expected one of "
+            f"{', '.join(policy.places)}."
+        )
+    if not text.isascii() or not text.isdigit():
+        raise UsageError(f"{file}, line {line}: replicas is {text!r}, expected a whole number of at least 0.")
+    try:
+        return name, exact(unix_time((row["time"] or "").strip())), int(text)
+    except ValueError:
+        raise UsageError(f"{file}, line {line}: time is {row['time']!r}, expected seconds or RFC 3339.") from None
+
+
+PIECE = 10_000
+"""Points per query; Prometheus refuses more than 11,000."""
+
+
+def recorded(policy: PowerPolicy, span: str, step: str) -> Iterator[Sample]:
+    """Samples of a policy's feed, one per step of a time range. Raises UsageError, SettingsError, TelemetryError."""
+    start, every, count = _grid(span, step)
+    feed = policy.feed
+    if feed is None or (feed.query is None and feed.limit is None):
+        raise UsageError("--range reads from Prometheus, so the feed needs a query. Or give --feed FILE.csv.")
+    if feed.consumption is not None and feed.own is None and feed.consumption.of != "others":
+        raise UsageError("--range cannot know how much power the targets used: set feed.own. Or give --feed FILE.csv.")
+    client = PrometheusClient(load())
+
+    def series(query: str, expected: int) -> Floats:
+        """The sum of the series at each time; NaN where their number is not `expected`."""
+        parts = []
+        for first in range(0, count, PIECE):
+            grid = Grid(start + first * every, every, min(PIECE, count - first))
+            body = client.ask(query, grid)
+            if grid.count == 1:
+                table = responses.instant(body, (), client.url)
+            else:
+                table = responses.grid(body, (), client.url, grid.start, grid.step, grid.count)
+            whole = table.present.sum(axis=0) == expected
+            parts.append(np.where(whole, np.where(table.present, table.values, 0.0).sum(axis=0), np.nan))
+        return np.concatenate(parts)
+
+    try:
+        if feed.limit is None or feed.consumption is None:
+            columns = [series(feed.query or "", feed.expect_series)]
+        else:
+            limit = feed.limit
+            columns = [
+                np.full(count, float(limit.watts or 0)) if limit.query is None else series(limit.query, 1),
+                series(feed.consumption.query, feed.expect_series),
+                np.zeros(count) if feed.own is None else series(feed.own.query, 1),
+            ]
+    finally:
+        client.close()
+    for index, row in enumerate(zip(*(column.tolist() for column in columns), strict=True)):
+        at = exact(start + index * every)
+        if not all(np.isfinite(row)) or row[0] < 0:
+            yield Sample(at, None)
+        else:
+            numbers = [exact(value) for value in row]
+            scaled = [number * feed.unit.watts for number in numbers]
+            yield Sample(at, feed.watts(numbers[0]) if len(row) == 1 else remaining(*scaled))
+
+
+def _grid(span: str, step: str) -> tuple[float, float, int]:
+    begin, comma, end = span.partition(",")
+    try:
+        start, stop, every = _time(begin), _time(end), seconds(step)
+    except ValueError:
+        comma = ""
+        start = stop = every = Fraction(0)
+    if not comma or every <= 0 or stop < start:
+        raise UsageError(
+            f"--range {span} --step {step}: expected START,END as Unix seconds or RFC 3339, START before END, and a "
+            "duration such as 30s."
+        )
+    return float(start), float(every), int((stop - start) / every) + 1
+
+
+def _time(text: str) -> Fraction:
+    try:
+        return exact(text)
+    except ValueError:
+        moment = datetime.fromisoformat(text.strip())
+        return exact((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp())
