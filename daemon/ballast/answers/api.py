@@ -10,7 +10,19 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct, field
 
-from ballast.answers.answer import NAMESPACED, UNIX, Answer, Numbers
+NAMESPACED = Meta(description="namespace/name")
+UNIX = Meta(description="Unix time")
+
+Loads = Mapping[str, Mapping[str, float]]
+"""{node: {resource: load or change of load}}, fractions of allocatable."""
+
+Numbers = Mapping[str, float | None]
+"""By name; None where a number is not known."""
+
+
+class Answer(Struct, forbid_unknown_fields=True):
+    """An object with these keys and no others."""
+
 
 HISTORY_POINTS = 2_880
 """Points of one power policy, the newest: a day at one each 30 s."""

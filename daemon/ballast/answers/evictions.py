@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from msgspec import UNSET, Meta, UnsetType, field
 
-from ballast.answers.answer import NAMESPACED, UNIX, Answer, Loads, Numbers
+from ballast.answers.api import NAMESPACED, UNIX, Answer, Loads, Numbers
 
 Limits = Mapping[str, str | Sequence[str]]
 """By name; as in the settings."""

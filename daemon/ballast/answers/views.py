@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, field
 
-from ballast.answers.answer import NAMESPACED, UNIX, Answer, Numbers
+from ballast.answers.api import NAMESPACED, UNIX, Answer, Numbers
 
 
 class FleetNames(Answer):

@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from ballast.base.text import named
-from ballast.publishing.annotations import window_end
 from ballast.publishing.label_plan import PublishedKeys
+from ballast.publishing.node_keys import window_end
 
 TIMES = 3
 WITHIN = 600.0

@@ -2,8 +2,8 @@
 
 A freeze begins when the silent are more than `max_unknown` of the known and the silent, and ends when they were at most
 half of that in two successive cycles. Nodes whose silence has an explanation (young, down, never measured) do not count
-either way. After `forget_after` seconds of freeze nothing that was
-published can be trusted any more: *forgotten* asks for its withdrawal. Nothing freezes before a first cycle.
+either way. After `forget_after` seconds of freeze nothing that was published can be trusted any more: `forgotten` asks
+for its withdrawal. Nothing freezes before a first cycle.
 """
 
 from __future__ import annotations

@@ -15,10 +15,9 @@ from ballast.model.node_state import NodeState
 from ballast.model.sample import Floats
 from ballast.model.snapshot import Snapshot
 from ballast.publishing import load_taint
-from ballast.publishing.annotations import window_annotation, window_end
 from ballast.publishing.freeze import Freeze
 from ballast.publishing.load_taint import LoadTaint
-from ballast.publishing.node_keys import TAINT_EFFECT, NodeKeys
+from ballast.publishing.node_keys import TAINT_EFFECT, NodeKeys, window_annotation, window_end
 from ballast.windows.band import Band
 from ballast.windows.debounce import Classifier, HysteresisSwitch
 from ballast.windows.node_lives import NodeKey, node_keys

@@ -16,15 +16,14 @@ from starlette.routing import Route
 
 from ballast.base.clock import SystemClock
 from ballast.base.metrics import Metrics
-from ballast.serving import page
+from ballast.serving import page_api
 from ballast.serving.api import Api
 from ballast.serving.board import Board, DaemonAnswers
-from ballast.serving.callers import BrowserHosts, Callers
+from ballast.serving.callers import BrowserHosts, Callers, Review, Reviewed
 from ballast.serving.document import GZIP_LEVEL, accepts_gzip
 from ballast.serving.exposition import Exposition
 from ballast.serving.extender import ExtenderRoutes, Scheduling
 from ballast.serving.health import HealthRoutes
-from ballast.serving.token_review import Review, Reviewed
 from ballast.serving.watcher import Watcher
 
 MAX_BODY = 64 * 1024
@@ -71,7 +70,7 @@ def create_app(
         Route("/readyz", health.readyz),
         *(ExtenderRoutes(scheduling, SystemClock(), metrics, callers).routes() if scheduling else ()),
         *Api(board, answers, partial(refused, 429)).routes(),
-        *page.routes(),
+        *page_api.routes(),
     ]
     around = [Middleware(BrowserHosts, hosts, refused)]
     if reviewed is not None:

@@ -35,7 +35,7 @@ from ballast.model import devices, duration, selector
 from ballast.model.limits import quantity
 from ballast.model.node import Node
 from ballast.model.pod import Pod
-from ballast.publishing.annotations import window_end
+from ballast.publishing.node_keys import window_end
 from ballast.scoring import crane
 from ballast.serving.extender import ExtenderRoutes, Priorities, Rejections, equal
 from ballast.serving.host_index import Hosts

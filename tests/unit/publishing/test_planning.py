@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ballast.model.node import Node
-from ballast.publishing.annotations import window_annotation, window_end
 from ballast.publishing.freeze import Freeze
 from ballast.publishing.label_plan import LabelPlanner, LabelRules, NodeChange, PublishedKeys
+from ballast.publishing.node_keys import window_annotation, window_end
 
 from .worlds import KEYS, snapshot_of
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 import re
 
 from ballast.serving.board import Board
-from ballast.serving.page import FILES
+from ballast.serving.page_api import FILES
 from tests.unit.serving.client import ask
 from tests.unit.serving.world import serving
 

@@ -12,8 +12,8 @@ from ballast.base.errors import ClusterError
 from ballast.base.metrics import Metrics
 from ballast.cluster.token_review import ACCESS, TOKENS, TokenReviewer, TokenVerdict
 from ballast.serving.app import create_app
+from ballast.serving.callers import ALLOWED_FOR, REFUSED_FOR, REMEMBERED, Reviewed
 from ballast.serving.server import Server
-from ballast.serving.token_review import ALLOWED_FOR, REFUSED_FOR, REMEMBERED, Reviewed
 from ballast.settings import HttpSettings
 from tests.fakes import FakeClock
 from tests.unit.cluster import server as api_server
