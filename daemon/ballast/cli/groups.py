@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ballast.cli.lazy import group
+from ballast.cli.lazy import LAB, group
 
 PLAN = "ballast.cli.planning.plan:app"
 POWER = "ballast.cli.power.commands:app"
@@ -15,7 +15,7 @@ plan = group(
         "redistribute": (f"{PLAN}/redistribute", "Move pods so that pending pods can start."),
         "repair": (f"{PLAN}/repair", "Move pods that are not where they ask to be."),
         "consolidate": (f"{PLAN}/consolidate", "Empty nodes that the others can do without."),
-        "place": (f"{PLAN}/place", "Place pods on nodes so that every resource is used evenly."),
+        "place": (f"{LAB}:place", "Place pods on nodes so that every resource is used evenly."),
     },
     help="Plan evictions from files or from a cluster. Nothing is changed: only the daemon evicts.",
 )

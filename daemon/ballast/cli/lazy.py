@@ -21,8 +21,8 @@ LAB = "ballast.commands"
 """The entry points that the package `ballast_lab` brings."""
 
 
-def load_command(name: str, what: str) -> Any:
-    """What the lab brings under this name, imported; raises UsageError where the lab is not installed."""
+def load_command(name: str) -> Any:
+    """The command that the lab brings under this name, imported; raises UsageError where it is not installed."""
     try:
         [point] = entry_points(group=LAB, name=name)
         return point.load()
@@ -30,8 +30,8 @@ def load_command(name: str, what: str) -> Any:
         if isinstance(error, ModuleNotFoundError) and (error.name or "").partition(".")[0] != "ballast_lab":
             raise
         raise UsageError(
-            f"{what} needs the package ballast_lab, which is not installed here (the image leaves it out). Install it "
-            "beside the daemon with: pip install kube-ballast"
+            f"The command {name} needs the package ballast_lab, which is not installed here; the image leaves it out. "
+            "Install both on your machine: pip install kube-ballast"
         ) from None
 
 
@@ -50,23 +50,21 @@ class LazyCommand(TyperCommand):
         """The command, imported."""
         module, _, place = self._target.partition(":")
         attribute, _, member = place.partition("/")
-        if module == LAB:
-            found = load_command(attribute, f"ballast {attribute}")
-        else:
-            found = getattr(import_module(module), attribute)
-        if isinstance(found, typer.Typer):
-            found.rich_markup_mode, found._add_completion = None, False
-            whole = get_command(found)
+        command = load_command(attribute) if module == LAB else getattr(import_module(module), attribute)
+        if isinstance(command, typer.Typer):
+            command.rich_markup_mode, command._add_completion = None, False
+            whole = get_command(command)
             return cast(TyperGroup, whole).commands[member] if member else whole
         alone = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
-        alone.command(self.name)(cast(Callable[..., Any], found))
+        alone.command(self.name)(cast(Callable[..., Any], command))
         return get_command(alone)
 
 
 class LazyGroup(TyperGroup):
     """A group with `lazy` commands: the name, then where it is and the description of each.
 
-    It is `module:attribute` of a function or a group, or `module:attribute/name` of a command in a group.
+    It is `module:attribute` of a function or a group, `module:attribute/name` of a command in a group, or
+    `ballast.commands:name` of an entry point.
     """
 
     lazy: ClassVar[Mapping[str, tuple[str, str]]] = {}

@@ -2,9 +2,10 @@
 
 from ballast.solving.problem import Problem, Rule, RuleKind, arrange
 from ballast.solving.solution import Objective, Solution, objective
-from ballast.solving.solve import SOLVERS, improve, solve
+from ballast.solving.solve import ANY, SOLVERS, improve, solve
 
 __all__ = [
+    "ANY",
     "SOLVERS",
     "Objective",
     "Problem",

@@ -221,3 +221,17 @@ def _between(problem: Problem, rule: Rule, on: Ints) -> Iterator[str]:
             bad = mine < 0 or counts[mine] - least > rule.skew
         if bad:
             yield f"{rule.name}: pod {problem.pods[pod]} on {problem.nodes[int(on[pod])]}"
+
+
+def keeps(units: Units, on: Ints) -> bool:
+    """Whether a placement keeps the rules between pods."""
+    relations = Relations(units)
+    for unit, node in enumerate(on.tolist()):
+        relations.shift(unit, node, 1)
+    for unit, node in enumerate(on.tolist()):
+        if not relations.simple[unit]:
+            relations.shift(unit, node, -1)
+            if not relations.permits(unit, node):
+                return False
+            relations.shift(unit, node, 1)
+    return True

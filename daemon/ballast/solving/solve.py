@@ -1,4 +1,4 @@
-"""One function for all solvers."""
+"""Places many pods at once: a first placement, then a search."""
 
 from __future__ import annotations
 
@@ -8,34 +8,28 @@ import numpy as np
 
 from ballast.base.errors import Infeasible
 from ballast.model.sample import Ints
-from ballast.solving import collisions, exact
+from ballast.solving import collisions
 from ballast.solving.assignment import Assignment
 from ballast.solving.collisions import explain
 from ballast.solving.construct import longest_first
-from ballast.solving.exact import keeps
-from ballast.solving.exchange import Exchange
-from ballast.solving.late_acceptance import descend, late_acceptance, steepest
+from ballast.solving.late_acceptance import late_acceptance, steepest
 from ballast.solving.problem import Problem
-from ballast.solving.relations import violations
+from ballast.solving.relations import keeps, violations
 from ballast.solving.solution import Progress, Solution, TimeBudget, before, objective
 from ballast.solving.units import Units, units
 
-SOLVERS = ("auto", "late-acceptance", "longest-first", "steepest", "exact")
-_ANY = 2**62
-# Placements that `auto` enumerates.
-_FEW = 5e6
-# The share of the budget that the exact solver gives to a search beforehand.
-_SEARCH = 0.2
-_CAREFUL = 1e-12
+SOLVERS = ("late-acceptance", "longest-first", "steepest")
+ANY = 2**62
+"""Moves that are left where their number is not limited."""
 
-Search = Callable[[Assignment, TimeBudget, np.random.Generator, int], int]
-"""Improves an assignment until the budget ends, moving so many pods at most; returns the number of generations."""
+Search = Callable[[Assignment, TimeBudget, np.random.Generator, int], tuple[int | None, float | None]]
+"""Improves an assignment until the budget ends, moving so many pods at most; returns generations and a lower bound."""
 
 
 def solve(
     problem: Problem,
     *,
-    solver: str = "auto",
+    solver: str = "late-acceptance",
     seconds: float | None = None,
     evaluations: int | None = None,
     seed: int = 0,
@@ -56,12 +50,10 @@ def solve(
     budget = TimeBudget(evaluations, seconds, clock, progress)
     rng = np.random.default_rng(seed)
     contracted = units(problem)
-    if solver == "auto":
-        solver = _auto(contracted.size, len(problem.nodes), max_moves)
     assignment = begin(contracted, max_moves, from_home=solver == "steepest")
     budget.spend(1, assignment.value())
-    moves_left = _ANY if max_moves is None else max_moves - contracted.moves(assignment.on)
-    generations, bound = (None if search is None else 0), None
+    moves_left = ANY if max_moves is None else max_moves - contracted.moves(assignment.on)
+    generations, bound = (0 if solver == "genetic" else None), None
     if not budget.once:
         if max_moves is not None and solver not in ("steepest", "longest-first"):
             moves_left = steepest(assignment, budget, moves_left)
@@ -70,9 +62,7 @@ def solve(
         elif solver == "late-acceptance":
             late_acceptance(assignment, budget, rng, moves_left)
         elif search is not None:
-            generations = search(assignment, budget, rng, moves_left)
-        elif solver == "exact":
-            bound = _exact(assignment, budget, rng, _ANY if max_moves is None else max_moves, moves_left)
+            generations, bound = search(assignment, budget, rng, moves_left)
     on = contracted.pods(assignment.on)
     reached = objective(problem, on)
     if bound is not None:
@@ -92,26 +82,6 @@ def improve(problem: Problem, on: Ints, *, evaluations: int, max_moves: int, see
     left = max_moves - contracted.moves(assignment.on)
     late_acceptance(assignment, TimeBudget(evaluations), np.random.default_rng(seed), left)
     return contracted.pods(assignment.on)
-
-
-def _auto(size: int, nodes: int, max_moves: int | None) -> str:
-    """Exact where all placements can be compared in about a second, else late acceptance: it was best at every size."""
-    few = size * np.log(max(2, nodes)) <= np.log(_FEW)
-    return "exact" if few and max_moves is None else "late-acceptance"
-
-
-def _exact(
-    assignment: Assignment, budget: TimeBudget, rng: np.random.Generator, max_moves: int, moves_left: int
-) -> float:
-    if exact.countable(assignment.units):
-        descend(Exchange(assignment, rng, moves_left), budget)
-        if exact.enumerate_all(assignment, budget, max_moves):
-            return assignment.value() * (1 - _CAREFUL)
-    else:
-        search = budget.share(_SEARCH)
-        late_acceptance(assignment, search, rng, moves_left)
-        budget.spend(search.spent, assignment.value())
-    return exact.bound(assignment, budget, max_moves)
 
 
 _TRIES = 8

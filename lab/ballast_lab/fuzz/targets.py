@@ -22,7 +22,6 @@ from ballast.base.errors import NOT_JSON, BallastError
 from ballast.base.metrics import Metrics
 from ballast.cli import files
 from ballast.cli.metrics_file import metrics
-from ballast.cli.planning.placement_file import problem_of
 from ballast.cli.pod_metrics import pod_usage
 from ballast.cli.power.inputs import policies
 from ballast.cluster import workload_cache
@@ -45,6 +44,7 @@ from ballast.telemetry import responses
 from ballast.telemetry.feeds import power_feed, power_schedule
 from ballast.telemetry.metrics_server import MetricsServerSource
 from ballast_lab.experiments.worlds import worlds
+from ballast_lab.solvers.problem_file import problem_of
 from tests.unit.cli import clusters
 
 NOW = 1_700_000_000.0

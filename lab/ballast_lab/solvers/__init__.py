@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -11,22 +12,45 @@ from ballast import solving
 from ballast.base.errors import UsageError
 from ballast.solving import Problem, Solution
 from ballast.solving.solution import TimeBudget
+from ballast.solving.solve import Search
+from ballast.solving.units import units
+from ballast_lab.solvers.exact import solve_exactly
 from ballast_lab.solvers.genetic import genetic
 from ballast_lab.solvers.paper import Broken, Quirks, evolve
 
-SOLVERS = (*solving.SOLVERS, "genetic-paper", "genetic")
+SOLVERS = ("auto", *solving.SOLVERS, "genetic-paper", "genetic", "exact")
+# Placements that `auto` enumerates.
+_FEW = 5e6
 
 
-def solve(problem: Problem, *, solver: str = "auto", quirks: Quirks | None = None, **options: Any) -> Solution:
-    """As `ballast.solving.solve`, with two more solvers; `quirks` are those of genetic-paper alone."""
-    if solver == "genetic":
-        return solving.solve(problem, solver=solver, search=genetic, **options)
-    if solver != "genetic-paper":
-        return solving.solve(problem, solver=solver, **options)
-    seed = options.pop("seed", 0)
-    options.pop("max_moves", None)
-    budget = TimeBudget(**options)
-    return evolve(problem, budget, np.random.default_rng(seed), quirks or Quirks())
+def solve(
+    problem: Problem,
+    *,
+    solver: str = "auto",
+    quirks: Quirks | None = None,
+    seed: int = 0,
+    max_moves: int | None = None,
+    **limits: Any,
+) -> Solution:
+    """As `ballast.solving.solve`, by any of SOLVERS; `quirks` are those of genetic-paper alone.
+
+    `limits` are `seconds`, `evaluations`, `clock` and `progress`.
+    """
+    if solver == "genetic-paper":
+        return evolve(problem, TimeBudget(**limits), np.random.default_rng(seed), quirks or Quirks())
+    if solver == "auto":
+        solver = _choose(problem, max_moves)
+    searches: dict[str, Search] = {
+        "genetic": genetic,
+        "exact": partial(solve_exactly, max_moves=solving.ANY if max_moves is None else max_moves),
+    }
+    return solving.solve(problem, solver=solver, search=searches.get(solver), seed=seed, max_moves=max_moves, **limits)
+
+
+def _choose(problem: Problem, max_moves: int | None) -> str:
+    """Exact where all placements can be compared in about a second, else late acceptance: it was best at every size."""
+    few = units(problem).size * np.log(max(2, len(problem.nodes))) <= np.log(_FEW)
+    return "exact" if few and max_moves is None else "late-acceptance"
 
 
 def read_quirks(pairs: Iterable[str]) -> Quirks:

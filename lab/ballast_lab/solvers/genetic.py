@@ -23,11 +23,11 @@ _MUTATED = 0.3
 _ANY = 2**62
 
 
-def genetic(assignment: Assignment, budget: TimeBudget, rng: np.random.Generator, moves_left: int) -> int:
-    """Improves an assignment until the budget ends, and returns the number of generations."""
+def genetic(assignment: Assignment, budget: TimeBudget, rng: np.random.Generator, moves_left: int) -> tuple[int, None]:
+    """A `Search`: improves an assignment until the budget ends, and returns the number of generations."""
     if moves_left < _ANY or len(assignment.load) < 2 or not assignment.units.size:
         _descend(assignment, budget, rng, moves_left)
-        return 0
+        return 0, None
     size = max(2, min(_POPULATION, _UNITS // assignment.units.size))
     _descend(assignment, budget.share(0.5), rng, _ANY, budget)
     population = [assignment.save()]
@@ -44,7 +44,7 @@ def genetic(assignment: Assignment, budget: TimeBudget, rng: np.random.Generator
                 population[worst] = child
         generations += 1
     assignment.restore(min(population, key=lambda each: each.value))
-    return generations
+    return generations, None
 
 
 def _descend(

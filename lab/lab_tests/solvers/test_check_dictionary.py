@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from ballast_lab.solvers.check_dictionary import CheckDictionary
 from ballast_lab.solvers.paper import Broken, PaperPopulation, Quirks
-from tests.unit.placement.test_solvers import world
+from lab_tests.solvers.test_solvers import world
 
 
 @given(seed=st.integers(0, 10_000), pods=st.integers(1, 8), nodes=st.integers(1, 5))

@@ -22,7 +22,6 @@ from ballast.cli.live import daemons_plan
 from ballast.cli.output import Output, OutputOption
 from ballast.cli.planning.eviction_settings import offline_rules, settings_of
 from ballast.cli.planning.evidence import Origin, gather, variables
-from ballast.cli.planning.placement import place
 from ballast.cli.score import key_and_value
 from ballast.eviction.document import as_json
 from ballast.eviction.gate import Gate
@@ -149,7 +148,6 @@ _add_command("rebalance", "Move pods so that all nodes have a similar load.", wi
 _add_command("redistribute", "Move pods so that pending pods can start.")
 _add_command("repair", "Move pods that are not where they ask to be.", without="ungated")
 _add_command("consolidate", "Empty nodes that the others can do without.", without="ungated")
-app.command("place")(place)
 
 
 def _show(plan: Mapping[str, Any], output: Output) -> None:

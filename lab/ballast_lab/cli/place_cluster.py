@@ -13,7 +13,6 @@ from ballast.cli import files, live
 from ballast.cli.metrics_file import MetricsFile, loads, metrics
 from ballast.cli.planning.eviction_settings import settings_of
 from ballast.cli.planning.evidence import Origin, variables
-from ballast.cli.planning.placement_file import check_weights
 from ballast.cli.pod_metrics import pod_usage
 from ballast.model.pod import Pod
 from ballast.model.sample import Bools, Floats, Ints
@@ -21,6 +20,7 @@ from ballast.model.selector import parse
 from ballast.placement.planners.layout import Layout, layout
 from ballast.placement.planners.pod_rules import PodRules
 from ballast.solving import Problem, arrange
+from ballast_lab.solvers.problem_file import check_weights
 
 NEEDED = ("cpu", "memory")
 KINDS = {"disk": "Storage", "network": "Bandwidth"}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
@@ -19,12 +19,12 @@ from rich.table import Table
 from ballast.base import log
 from ballast.base.errors import UsageError
 from ballast.cli import files
-from ballast.cli.lazy import load_command
 from ballast.cli.output import Output, OutputOption
 from ballast.cli.planning.evidence import Origin
-from ballast.cli.planning.placement_file import problem_of
-from ballast.solving import Objective, Problem, Solution, solve
+from ballast.solving import Objective, Problem, Solution
 from ballast.solving.solution import Progress, loads
+from ballast_lab.solvers import read_quirks, solve
+from ballast_lab.solvers.problem_file import problem_of
 
 SECONDS = 5.0
 """How long to search unless told otherwise."""
@@ -104,7 +104,9 @@ def place(
     log.configure("warning")
     if seconds is not None and (not math.isfinite(seconds) or seconds < 0):
         raise UsageError(f"--seconds {seconds:g}: give a number of seconds that is at least 0.")
-    method, options = _options(solver, quirk or [])
+    if quirk and solver is not Solver.GENETIC_PAPER:
+        raise UsageError("--quirk sets a switch of genetic-paper: add --solver genetic-paper.")
+    quirks = read_quirks(quirk or ())
     problem = _problem(problem_file, Origin(cluster, metrics_file, pod_metrics, live, kubeconfig), weights)
     for note in problem.notes:
         typer.echo(f"warning: {note}", err=True)
@@ -112,7 +114,7 @@ def place(
         seconds = SECONDS
     started = time.monotonic()
     with _progress(seconds, evaluations) as progress:
-        found = method(
+        found = solve(
             problem,
             solver=solver.value,
             seconds=seconds,
@@ -121,7 +123,7 @@ def place(
             max_moves=max_moves,
             clock=time.monotonic,
             progress=progress,
-            **options,
+            quirks=quirks,
         )
     took = time.monotonic() - started
     if output is Output.JSON:
@@ -159,7 +161,7 @@ def _objective(resources: tuple[str, ...], found: Objective) -> dict[str, Any]:
 def _problem(path: Path | None, origin: Origin, weights: str | None) -> Problem:
     given = _weights(weights)
     if path is None:
-        from ballast.cli.planning.placement_cluster import problem_of_cluster
+        from ballast_lab.cli.place_cluster import problem_of_cluster
 
         return problem_of_cluster(origin, given)
     if origin != Origin(None, None, None):
@@ -183,16 +185,6 @@ def _weights(text: str | None) -> dict[str, float] | None:
     if not any(found.values()):
         raise UsageError(f"--weights {text}: all weights are 0. Give at least one resource a weight above 0.")
     return found
-
-
-def _options(solver: Solver, quirks: list[str]) -> tuple[Callable[..., Solution], dict[str, Any]]:
-    """What solves, and the options that it takes beside those of all solvers. The published solvers are of the lab."""
-    if quirks and solver is not Solver.GENETIC_PAPER:
-        raise UsageError("--quirk sets a switch of genetic-paper: add --solver genetic-paper.")
-    if not solver.startswith("genetic"):
-        return solve, {}
-    lab = load_command("place", f"--solver {solver}")
-    return lab.solve, {"quirks": lab.read_quirks(quirks)}
 
 
 @contextmanager

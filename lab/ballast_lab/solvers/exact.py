@@ -14,7 +14,9 @@ import numpy as np
 from ballast.model.sample import Floats, Ints
 from ballast.solving import collisions
 from ballast.solving.assignment import Assignment
-from ballast.solving.relations import Relations
+from ballast.solving.exchange import Exchange
+from ballast.solving.late_acceptance import descend, late_acceptance
+from ballast.solving.relations import keeps
 from ballast.solving.solution import TimeBudget
 from ballast.solving.units import Units
 
@@ -26,6 +28,24 @@ _ROUNDS = 50
 _PER_NODE = 1000
 _LONGEST = 3600.0
 _TOLERANCE = 1e-9
+# The share of the budget that goes to a search beforehand.
+_SEARCH = 0.2
+_CAREFUL = 1e-12
+
+
+def solve_exactly(
+    assignment: Assignment, budget: TimeBudget, rng: np.random.Generator, moves_left: int, *, max_moves: int
+) -> tuple[None, float]:
+    """A `Search`: the best placement where all can be compared, else a better one and a lower bound."""
+    if countable(assignment.units):
+        descend(Exchange(assignment, rng, moves_left), budget)
+        if enumerate_all(assignment, budget, max_moves):
+            return None, assignment.value() * (1 - _CAREFUL)
+    else:
+        search = budget.share(_SEARCH)
+        late_acceptance(assignment, search, rng, moves_left)
+        budget.spend(search.spent, assignment.value())
+    return None, bound(assignment, budget, max_moves)
 
 
 def countable(units: Units) -> bool:
@@ -84,20 +104,6 @@ class _half:  # noqa: N801
             self.asked[place] += units.request[unit]
             fits = (self.asked <= units.room).all(axis=(1, 2))
             self.on, self.load, self.asked = self.on[fits], self.load[fits], self.asked[fits]
-
-
-def keeps(units: Units, on: Ints) -> bool:
-    """Whether a placement keeps the rules between pods."""
-    relations = Relations(units)
-    for unit, node in enumerate(on.tolist()):
-        relations.shift(unit, node, 1)
-    for unit, node in enumerate(on.tolist()):
-        if not relations.simple[unit]:
-            relations.shift(unit, node, -1)
-            if not relations.permits(unit, node):
-                return False
-            relations.shift(unit, node, 1)
-    return True
 
 
 def bound(assignment: Assignment, budget: TimeBudget, max_moves: int) -> float:

@@ -8,11 +8,11 @@ from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 from ballast.base.errors import Infeasible
-from ballast.cli.planning.placement_file import problem_of
 from ballast.solving import Problem, Solution, arrange
-from ballast.solving.exact import standing_out
 from ballast.solving.units import units
 from ballast_lab.solvers import SOLVERS, solve
+from ballast_lab.solvers.exact import standing_out
+from ballast_lab.solvers.problem_file import problem_of
 from tests.properties import examples
 from tests.unit.placement.problems import Json, all_placements, broken, documents, value
 
