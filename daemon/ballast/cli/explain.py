@@ -21,7 +21,7 @@ from ballast.cli.output import Output, OutputOption
 from ballast.cli.planning.eviction_settings import offline_rules, settings_of
 from ballast.cli.planning.evidence import Origin, gather, variables
 from ballast.cli.planning.plan import Cluster, Kubeconfig, Live, Metrics, PodMetrics, Set
-from ballast.eviction.explanation import explanation
+from ballast.eviction.document import explanation
 from ballast.eviction.gate import Gate
 from ballast.planning.rules import aims_of
 

@@ -1,4 +1,4 @@
-"""Plans as the API and the command line show them."""
+"""Plans, and what every check says about one pod, as the API and the command line show them."""
 
 from __future__ import annotations
 
@@ -9,9 +9,15 @@ from typing import Any
 import msgspec
 
 from ballast.answers.evictions import Step
+from ballast.answers.views import CheckVerdict, Explanation
+from ballast.eviction.check_input import LOOKED_NOWHERE, GateVerdict
+from ballast.eviction.feasibility import feasibility, misplaced, standing_of
+from ballast.eviction.gate import Gate
 from ballast.eviction.plan import EvictionPlan
 from ballast.eviction.planners.planner import Effect
 from ballast.eviction.planners.registry import planner
+from ballast.model.limits import Limit
+from ballast.placement.planners.layout import Layout
 
 
 def as_json(plan: EvictionPlan) -> dict[str, Any]:
@@ -47,3 +53,38 @@ def steps(plan: EvictionPlan) -> list[Step]:
 def numbers(values: Mapping[str, float]) -> dict[str, float | None]:
     """NaN becomes None, as JSON has no NaN."""
     return {name: value if math.isfinite(value) else None for name, value in values.items()}
+
+
+def explanation(layout: Layout, gate: Gate, name: str, ceiling: Limit) -> Explanation | None:
+    """Whether the pod `name` (namespace/name) may be moved, with all checks in order; None where there is no such pod.
+
+    `ceiling` is the load that a target may reach.
+    """
+    rows = [row for row, pod in enumerate(layout.pods) if f"{pod.namespace}/{pod.name}" == name]
+    if not rows:
+        return None
+    row, pod = rows[0], layout.pods[rows[0]]
+    placement = standing_of(layout, gate.facts, gate.rules, ceiling)
+    placed = bool(layout.on[row] >= 0 and pod.node)
+    verdicts = gate.explain(pod, feasibility(placement, row, gate.facts, gate.rules) if placed else LOOKED_NOWHERE)
+    notes = list(misplaced(placement, row)) if placed else ["the pod is not on a node, so it cannot be moved"]
+    refused = [verdict for verdict in verdicts if not verdict.allowed]
+    key = gate.facts.key(pod)
+    return Explanation(
+        pod=name,
+        node=pod.node or None,
+        workload=None if key is None else f"{key[1]} {key[0]}/{key[2]}",
+        allowed=not refused and placed,
+        checks=[_check(number, verdict) for number, verdict in enumerate(verdicts, 1)],
+        notes=notes,
+    )
+
+
+def _check(number: int, verdict: GateVerdict) -> CheckVerdict:
+    return CheckVerdict(
+        number=number,
+        check=verdict.check,
+        verdict="allowed" if verdict.allowed else "refused",
+        reason=verdict.reason,
+        numbers={name: value if isinstance(value, int) else float(value) for name, value in verdict.numbers.items()},
+    )

@@ -12,11 +12,10 @@ import numpy as np
 from ballast.base.registry import Registry
 from ballast.eviction.annotations import EVICT, EVICT_LIFTS, lifted, opted_in
 from ballast.eviction.check_input import LOOKED_NOWHERE, Check, CheckInput, Feasibility, GateVerdict
-from ballast.eviction.checks import acting, availability, limits, load, nature, storage
+from ballast.eviction.checks import acting, availability, limits, load, nature
 from ballast.eviction.facts import Facts
-from ballast.eviction.history import NOTHING_YET, History
+from ballast.eviction.history import NOTHING_YET, History, Tally
 from ballast.eviction.rules import GateRules
-from ballast.eviction.tally import Tally
 from ballast.model.pod import FINISHED, Pod
 from ballast.model.sample import Ints
 
@@ -70,9 +69,9 @@ BUILT_IN = (
     Row("bare", nature.bare, Scope.TEMPLATE, liftable=True),
     Row("job", nature.job, Scope.TEMPLATE, by_name=True),
     Row("gang", nature.gang, Scope.TEMPLATE),
-    Row("local-storage", storage.local_storage, Scope.TEMPLATE, liftable=True),
-    Row("pvc", storage.pvc, Scope.TEMPLATE, liftable=True),
-    Row("resource-claims", storage.resource_claims, Scope.TEMPLATE),
+    Row("local-storage", nature.local_storage, Scope.TEMPLATE, liftable=True),
+    Row("pvc", nature.pvc, Scope.TEMPLATE, liftable=True),
+    Row("resource-claims", nature.resource_claims, Scope.TEMPLATE),
     Row("without-pdb", availability.without_pdb, Scope.TEMPLATE, liftable=True),
     Row("pdb", availability.pdb, Scope.WORKLOAD, alike=Alike.BUDGETS, temporary=True),
     Row("node-fit", load.node_fit, Scope.OUTLOOK),

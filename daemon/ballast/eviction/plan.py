@@ -9,8 +9,7 @@ from typing import TypeAlias
 import numpy as np
 
 from ballast.eviction.check_input import LOOKED_NOWHERE, Feasibility
-from ballast.eviction.emptying import ends_with_its_node, handed_over, may_empty
-from ballast.eviction.feasibility import targets
+from ballast.eviction.feasibility import ends_with_its_node, handed_over, may_empty, targets
 from ballast.eviction.gate import NAMES, NUMBER, PASSED, ROWS, Alike, Gate, refusals
 from ballast.eviction.planners.planner import Aims as Aims
 from ballast.eviction.planners.planner import PlanInput, Planner, WholeNodes, pod_name

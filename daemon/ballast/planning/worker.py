@@ -18,9 +18,9 @@ from typing import Any, cast
 
 import numpy as np
 
-from ballast.eviction.emptying import handed_over
-from ballast.eviction.explanation import explanation
+from ballast.eviction.document import explanation
 from ballast.eviction.facts import Facts
+from ballast.eviction.feasibility import handed_over
 from ballast.eviction.gate import Gate
 from ballast.eviction.plan import EvictionPlan, make_plan
 from ballast.eviction.planners.registry import planner

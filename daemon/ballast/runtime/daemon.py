@@ -24,7 +24,6 @@ from ballast.extender import strategies
 from ballast.extender.decisions import ExtenderService
 from ballast.extender.sibling_usage import SiblingUsage
 from ballast.jobs import crane, resource_claims, sentences, telemetry
-from ballast.jobs.batch import build as batch_build
 from ballast.jobs.batch import job as batch_job
 from ballast.jobs.eviction import build as eviction_build
 from ballast.jobs.eviction.moments import FURTHER_KINDS, KINDS
@@ -100,7 +99,7 @@ class Daemon:
         self._feeds = power_build.client(settings, policies)
         self.power = power_build.build(context, policies, board, self._feeds) if policies else None
         self.eviction = eviction_build.build(context, self.extender.reservations, reader.source, board, self.power)
-        self.batch = batch_build.build(context, self.extender.reservations, board)
+        self.batch = batch_job.build(context, self.extender.reservations, board)
         self.publishing = PublishingJob(context)
         self.crane = crane.build(context, chosen.policy, reader.source)
         self._reader = reader

@@ -107,7 +107,7 @@ def noisy_day(folder: Path, nodes: int, each: int, noise: float, minutes: int) -
             _minute(one, daemon)
             hot = min(WINDOW, one.clock.wall() - heated) / WINDOW
             seen += MEAN + (0.95 - MEAN) * hot > HIGH
-            if daemon.eviction.facts.history().by_planner.get("relieve"):
+            if daemon.eviction.moments._evictor.history().by_planner.get("relieve"):
                 return moved, seen
         return moved, None
 

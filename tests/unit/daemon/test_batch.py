@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ballast.jobs.batch.released import PATIENCE
+from ballast.jobs.batch.pods import PATIENCE
 from ballast.placement.reservations import Purpose
 from ballast.runtime.daemon import Daemon
 from tests.unit.daemon.batching import GATE, SHOP, batching, create, cycle, found, gates, pod, seen

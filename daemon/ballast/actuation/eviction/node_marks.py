@@ -14,7 +14,7 @@ from ballast.cluster.client import KubeApi
 from ballast.cluster.node_writes import Taints, node_metadata, replace_taints, with_taint
 from ballast.cluster.write import Result, WriteOutcome
 from ballast.cluster.writer import Writer
-from ballast.eviction.emptying import EMPTY, ends_with_its_node, handed_over
+from ballast.eviction.feasibility import EMPTY, ends_with_its_node, handed_over
 from ballast.model.node import Node
 from ballast.model.pod import Pod
 from ballast.model.sample import Floats

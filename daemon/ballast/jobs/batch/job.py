@@ -9,6 +9,7 @@ from __future__ import annotations
 import threading
 from collections import Counter
 from collections.abc import Sequence
+from typing import Protocol
 
 from ballast.actuation.gates import gate_name
 from ballast.base.errors import WorkerError
@@ -19,12 +20,13 @@ from ballast.cluster.watch import WATCH_SILENT
 from ballast.cluster.write import Result, WriteOutcome, WriteTarget
 from ballast.cluster.writer import BURST, QPS
 from ballast.jobs.batch import sentences
-from ballast.jobs.batch.held import HeldPods
-from ballast.jobs.batch.planner import BatchPlanner
-from ballast.jobs.batch.released import DONE_WELL, ReleasedPods, ReleaseResult
+from ballast.jobs.batch.planner import BatchPlanner, HeldReservations
+from ballast.jobs.batch.pods import DONE_WELL, HeldPods, ReleasedPods, ReleaseResult, RoomHolder
 from ballast.jobs.progress import settling
 from ballast.model.pod import Pod
-from ballast.placement.batch import BatchStep
+from ballast.placement.batch import BatchOrder, BatchRules, BatchStep
+from ballast.planning.process import PlanningProcess
+from ballast.serving.board import Board
 from ballast.settings import Mode
 
 PART = Part.BATCH
@@ -44,6 +46,34 @@ MARGIN = 5.0
 """Seconds by which the gates are to be gone before the timeout."""
 
 _PROGRESS = frozenset({ReleaseResult.PLANNED, ReleaseResult.ELSEWHERE, ReleaseResult.REFUSED, ReleaseResult.GONE})
+
+
+class BatchRoom(RoomHolder, HeldReservations, Protocol):
+    """Holds room in the extender, and says what is held."""
+
+
+def build(context: Context, room: BatchRoom, board: Board) -> BatchJob | None:
+    """None where the part is off. The load of `board` counts while it is current and not frozen."""
+    settings = context.settings.batch
+    if settings.mode is Mode.OFF:
+        return None
+    released = ReleasedPods(
+        EmergencyWriter(context.writer),
+        room,
+        context.clock,
+        context.metrics,
+        gate=gate_name(context.settings.publishing.prefix),
+        held_for=settings.timeout,
+    )
+    rules = BatchRules(BatchOrder(settings.order), settings.aging)
+    planner = BatchPlanner(
+        context,
+        PlanningProcess(deadline=settings.timeout / 3),
+        rules,
+        room,
+        lambda: None if board.frozen or board.current() is None else board.snapshot,
+    )
+    return BatchJob(context, released=released, planner=planner)
 
 
 class BatchJob:

@@ -7,7 +7,7 @@ from typing import Protocol
 
 from ballast.cluster.context import Context
 from ballast.eviction.facts import ClusterObjects
-from ballast.jobs.batch.released import ReleasedPods
+from ballast.jobs.batch.pods import ReleasedPods
 from ballast.model.pod import Pod
 from ballast.model.snapshot import Snapshot
 from ballast.placement.batch import BatchPlan, BatchRules

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from ballast.jobs.batch.released import ReleaseResult
+from ballast.jobs.batch.pods import ReleaseResult
 from ballast.model.pod import Pod
 from ballast.placement.batch import BatchStep
 

@@ -123,9 +123,9 @@ class Moments:
         empties = any(planner(name).whole_nodes for name in self._settings.eviction.planners)
         peak = self.day_peak.loads(snapshot) if empties else None
         moment = with_loads(bare, snapshot, self._evictor.pending(), self._errors.newest, peak)
-        obstacle = (
-            self._unseen() or moment.history.paused or ("too many nodes are silent" if self._board.frozen else None)
-        )
+        obstacle = self._unseen() or moment.history.paused
+        if obstacle is None and self._board.frozen:
+            obstacle = "too many nodes are silent"
         if obstacle is None:
             facts = facts_of(replace(objects, pods=()), snapshot, moment.now, 0)
             trouble = cluster_trouble(facts, self._rules, moment.history)
