@@ -46,7 +46,7 @@ def removal(pod: Pod, gate: str, reason: str, *, event: str = "GateRemoved") -> 
 
 def remove(writer: EmergencyWriter, removals: Iterable[Write]) -> list[WriteOutcome]:
     """The outcomes in the order given. A pod that is another one by now counts as gone."""
-    return [_gone(outcome) for outcome in writer.each([_sending(each) for each in removals])]
+    return [_gone(outcome) for outcome in writer.each([_sending(write) for write in removals])]
 
 
 def _sending(write: Write) -> Callable[[Writer], WriteOutcome]:

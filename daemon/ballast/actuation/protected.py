@@ -45,7 +45,7 @@ class Protected:
         self._namespace = namespace
         self._own = own
         self._own_labels: Mapping[str, str] | None = None
-        self._services = tuple(dict.fromkeys(found for url in urls if (found := service_of(url, namespace))))
+        self._services = tuple(dict.fromkeys(service for url in urls if (service := service_of(url, namespace))))
         self._selectors: dict[tuple[str, str], Mapping[str, str] | None] = {}
         self._refresh_at = clock.monotonic()
         self._own_known = own is None
@@ -76,8 +76,8 @@ class Protected:
         if trusted and any(labels.get(key) == value for key, value in METRICS_SERVER):
             return "it is metrics-server"
         for (namespace, name), selector in self._selectors.items():
-            found = selector.items() <= labels.items() if selector else workload.name == name
-            if namespace == home and found:
+            is_behind = selector.items() <= labels.items() if selector else workload.name == name
+            if namespace == home and is_behind:
                 return f"Ballast reads from it (Service {namespace}/{name})"
         return None
 

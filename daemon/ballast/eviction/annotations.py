@@ -19,8 +19,8 @@ _NEITHER = '"{}", which is neither "true" nor "false"'
 
 def opted_in(facts: Facts, pod: Pod, prefix: str, operators: frozenset[str] = frozenset()) -> bool:
     """`operators` are keys that count on namespaces alone."""
-    for each in _objects(facts, pod, operators):
-        value = each.annotations.get(f"{prefix}/{EVICT}")
+    for owner in _objects(facts, pod, operators):
+        value = owner.annotations.get(f"{prefix}/{EVICT}")
         if value is not None:
             return value == "true"
     return False
@@ -28,8 +28,8 @@ def opted_in(facts: Facts, pod: Pod, prefix: str, operators: frozenset[str] = fr
 
 def lifted(facts: Facts, pod: Pod, prefix: str, operators: frozenset[str] = frozenset()) -> frozenset[str]:
     """The checks that `evict-lifts` names on the nearest object that has it; `operators` as in `opted_in`."""
-    for each in _objects(facts, pod, operators):
-        value = each.annotations.get(f"{prefix}/{EVICT_LIFTS}")
+    for owner in _objects(facts, pod, operators):
+        value = owner.annotations.get(f"{prefix}/{EVICT_LIFTS}")
         if value is not None:
             return frozenset(_names(value))
     return frozenset()
@@ -43,9 +43,9 @@ def objection(facts: Facts, pod: Pod, prefix: str, operators: frozenset[str] = f
 
 def strange(annotations: Mapping[str, str], prefix: str) -> str | None:
     """What is said by a value that means nothing, so that it excludes; or None."""
-    found = exclusion([AnnotatedObject("object", "", annotations)], prefix, math.inf) if annotations else None
-    if found is not None and found.unreadable:
-        return found.said
+    exclusive = exclusion([AnnotatedObject("object", "", annotations)], prefix, math.inf) if annotations else None
+    if exclusive is not None and exclusive.unreadable:
+        return exclusive.said
     value = annotations.get(f"{prefix}/{EVICT}", "true")
     return None if value in ("true", "false") else f"has {prefix}/{EVICT}: {_NEITHER.format(value)}"
 
@@ -60,20 +60,20 @@ def unknown_lifts(annotations: Mapping[str, str], prefix: str, known: Collection
 
 
 def _names(value: str) -> list[str]:
-    return [name for each in value.split(",") if (name := each.strip())]
+    return [name for part in value.split(",") if (name := part.strip())]
 
 
 def _excluded(objects: Iterable[AnnotatedObject], prefix: str, now: float) -> str | None:
-    found = exclusion(objects, prefix, now)
-    return found.reason if found else None
+    exclusive = exclusion(objects, prefix, now)
+    return exclusive.reason if exclusive else None
 
 
 def _not_to_evict(objects: Iterable[AnnotatedObject], prefix: str) -> str | None:
-    for each in objects:
-        value = each.annotations.get(f"{prefix}/{EVICT}")
+    for owner in objects:
+        value = owner.annotations.get(f"{prefix}/{EVICT}")
         if value is not None:
             text = f'"{value}"' if value == "false" else _NEITHER.format(value)
-            return None if value == "true" else f"{each.title} has {prefix}/{EVICT}: {text}"
+            return None if value == "true" else f"{owner.title} has {prefix}/{EVICT}: {text}"
     return None
 
 
@@ -82,19 +82,19 @@ def _foreign(annotations: Mapping[str, str]) -> str | None:
         return None
     if "descheduler.alpha.kubernetes.io/prefer-no-eviction" in annotations:
         return "the pod has descheduler.alpha.kubernetes.io/prefer-no-eviction"
-    for key, wanted in (
+    for key, vetoing in (
         ("cluster-autoscaler.kubernetes.io/safe-to-evict", "false"),
         ("karpenter.sh/do-not-disrupt", "true"),
         ("scheduling.koordinator.sh/eviction-cost", _NEVER),
     ):
-        if annotations.get(key) == wanted:
-            return f'the pod has {key}: "{wanted}"'
+        if annotations.get(key) == vetoing:
+            return f'the pod has {key}: "{vetoing}"'
     return None
 
 
 def _objects(facts: Facts, pod: Pod, operators: frozenset[str]) -> Iterable[AnnotatedObject]:
-    found = _annotated(facts, pod)
-    return by_operator(found, operators) if operators else found
+    objects = _annotated(facts, pod)
+    return by_operator(objects, operators) if operators else objects
 
 
 def _annotated(facts: Facts, pod: Pod) -> Iterator[AnnotatedObject]:

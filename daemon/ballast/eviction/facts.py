@@ -80,11 +80,20 @@ class Facts:
         self.silent = len(self.unknown) if silent is None else silent
         self.not_ready = sum(not node.ready for node in nodes)
         self.pods = sum(not pod.finished and pod.node in self.nodes for pod in pods) if count is None else count
-        self.namespaces: Mapping[str, Namespace] = {each.name: each for each in objects.namespaces}
-        self._workloads = {(each.namespace, each.kind, each.name): each for each in objects.workloads}
-        autoscaled = {(each.namespace, each.kind, each.name) for each in objects.autoscalers if each.own_kind}
+        self.namespaces: Mapping[str, Namespace] = {namespace.name: namespace for namespace in objects.namespaces}
+        self._workloads = {
+            (workload.namespace, workload.kind, workload.name): workload for workload in objects.workloads
+        }
+        autoscaled = {
+            (autoscaler.namespace, autoscaler.kind, autoscaler.name)
+            for autoscaler in objects.autoscalers
+            if autoscaler.own_kind
+        }
         self._set_elsewhere = objects.budgeted | autoscaled
-        self._scaled = {(each.namespace, each.kind, each.name): each.scaled_at for each in objects.autoscalers}
+        self._scaled = {
+            (autoscaler.namespace, autoscaler.kind, autoscaler.name): autoscaler.scaled_at
+            for autoscaler in objects.autoscalers
+        }
         self._budgets: dict[str, list[DisruptionBudget]] = {}
         for budget in sorted(objects.budgets, key=lambda each: (each.namespace, each.name)):
             self._budgets.setdefault(budget.namespace, []).append(budget)
@@ -101,15 +110,15 @@ class Facts:
 
     def chain(self, pod: Pod) -> tuple[Workload, ...]:
         """The owners that are known, the nearest first."""
-        found: list[Workload] = []
+        owners: list[Workload] = []
         owner = pod.owner
-        while owner is not None and len(found) < 4:
+        while owner is not None and len(owners) < 4:
             workload = self._workloads.get((pod.namespace, owner.kind, owner.name))
             if workload is None:
                 break
-            found.append(workload)
+            owners.append(workload)
             owner = workload.owner
-        return tuple(found)
+        return tuple(owners)
 
     def replicas(self, pod: Pod) -> int | None:
         """How many its workload asks for; what has no such number is counted by its pods. None where it is missing."""
@@ -126,7 +135,7 @@ class Facts:
 
     def scaled_at(self, pod: Pod) -> float | None:
         """When an autoscaler last changed the replicas."""
-        owners = [(each.namespace, each.kind, each.name) for each in self.chain(pod)]
+        owners = [(owner.namespace, owner.kind, owner.name) for owner in self.chain(pod)]
         times = [at for key in owners if (at := self._scaled.get(key)) is not None]
         return max(times, default=None)
 
@@ -144,22 +153,22 @@ class Facts:
         if not listed:
             return ()
         key = (pod.namespace, id(pod.labels))
-        found = self._covering.get(key)
-        if found is None:
+        known = self._covering.get(key)
+        if known is None:
             covering = tuple(b for b in listed if b.selector is not None and b.selector.matches(pod.labels))
-            found = self._covering[key] = (pod.labels, covering)
-        return found[1]
+            known = self._covering[key] = (pod.labels, covering)
+        return known[1]
 
     def removable(self, node: Node) -> bool:
         """Whether an autoscaler would rather remove the node than see it used."""
         return node.name in self._removable or any(taint.key == _CANDIDATE for taint in node.taints)
 
     def namespace_labels(self) -> Mapping[str, Mapping[str, str]]:
-        return {name: each.labels for name, each in self.namespaces.items()}
+        return {name: namespace.labels for name, namespace in self.namespaces.items()}
 
     def _key(self, namespace: str, owner: Owner) -> WorkloadKey:
-        found = self._keys.get((namespace, id(owner)))
-        if found is None:
+        known = self._keys.get((namespace, id(owner)))
+        if known is None:
             key: WorkloadKey = (namespace, owner.kind, owner.name)
             above = self._workloads.get(key)
             while above is not None and above.owner is not None and above.owner.kind in LISTED:
@@ -167,8 +176,8 @@ class Facts:
                 above = self._workloads.get(key)
             if key not in self._workloads and (namespace, owner.kind, owner.name) in self._workloads:
                 key = (namespace, owner.kind, owner.name)
-            found = self._keys[namespace, id(owner)] = (owner, key)
-        return found[1]
+            known = self._keys[namespace, id(owner)] = (owner, key)
+        return known[1]
 
     def _count(self, pod: Pod, owner: Owner) -> None:
         numbers = self._numbers.setdefault(self._key(pod.namespace, owner), ReplicaCounts())
@@ -182,7 +191,7 @@ _NONE = ReplicaCounts()
 
 def promised(scale_ups: Iterable[ScaleUp], now: float) -> frozenset[str]:
     """namespace/name of the pods for which a node was ordered a short time ago."""
-    return frozenset(each.pod for each in scale_ups if each.pod and now - each.at < NODE_ARRIVES)
+    return frozenset(order.pod for order in scale_ups if order.pod and now - order.at < NODE_ARRIVES)
 
 
 def leaving(node: Node) -> bool:

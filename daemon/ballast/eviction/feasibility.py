@@ -65,14 +65,14 @@ def feasibility(placement: SimulatedPlacement, pod: int, facts: Facts, rules: Ga
 def misplaced(placement: SimulatedPlacement, pod: int) -> Iterator[str]:
     """One sentence for each reason why it would not be put again where it is, with who sees to that."""
     layout = placement.layout
-    row, found = int(layout.on[pod]), layout.pods[pod]
-    node, template = layout.nodes[row], found.template
+    row, subject = int(layout.on[pod]), layout.pods[pod]
+    node, template = layout.nodes[row], subject.template
     if not node.ready:
         yield (
             f"{node.name} is not Ready: the node lifecycle controller evicts its pods once their tolerations of that "
             "end, after 5 minutes unless they say otherwise"
         )
-    if found.phase == "Failed":
+    if subject.phase == "Failed":
         yield "it has failed: descheduler removes such pods (RemoveFailedPods)"
     if not placement.sites.chosen(template)[row]:
         yield f"{node.name} is none of the nodes it asks for: {_REPAIRED}"

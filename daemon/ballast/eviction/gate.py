@@ -148,9 +148,9 @@ class Gate:
 
     def rehearsal(self) -> Gate:
         """A gate that judges the same; what it admits does not count here."""
-        found = Gate(self.facts, self.rules, self.history)
-        found.tally = deepcopy(self.tally)
-        return found
+        copy = Gate(self.facts, self.rules, self.history)
+        copy.tally = deepcopy(self.tally)
+        return copy
 
     def screen(self, pods: Iterable[Pod]) -> Ints:
         """[pod]: the number of the first row that refuses it, PASSED if none does; where it could go is left out.
@@ -163,7 +163,7 @@ class Gate:
         youngest = self.facts.now - self.rules.min_pod_age
         # The answers of the built-in checks of single pods are known without asking them, unless one of these holds.
         ask_all = self.history.acting or _OTHERS_OF_POD
-        found: list[int] = []
+        numbers: list[int] = []
         for pod in pods:
             notes = pod.annotations
             key: object = (
@@ -190,8 +190,8 @@ class Gate:
             elif number > age and (ask_all or pod.created > youngest or pod.uid in self.history.known):
                 refusal = self._first(pod, LOOKED_NOWHERE, _OF_POD)
                 number = min(number, NUMBER[refusal.check]) if refusal else number
-            found.append(number)
-        return np.array(found, np.int64)
+            numbers.append(number)
+        return np.array(numbers, np.int64)
 
     def first(self, pod: Pod, scope: Scope) -> int:
         refusal = self._first(pod, LOOKED_NOWHERE, (row for row in ROWS if row.scope is scope))

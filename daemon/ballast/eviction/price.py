@@ -31,21 +31,21 @@ _MOST_DOUBLINGS = 64
 def prices(facts: Facts, pods: Iterable[Pod], restarts: Mapping[WorkloadKey, float]) -> Floats:
     """[pod]: its price, 1 for an ordinary one. `restarts` are seconds until replacements were Ready, by workload."""
     alike: dict[tuple[object, ...], float] = {}
-    found: list[float] = []
+    amounts: list[float] = []
     for pod in pods:
         notes = pod.annotations
         key = (pod.namespace, id(pod.owner), id(pod.shape), pod.priority, tuple(notes.items()) if notes else None)
         price = alike.get(key)
         if price is None:
             price = alike[key] = price_of(facts, pod, restarts)
-        found.append(price)
-    return np.array(found, float)
+        amounts.append(price)
+    return np.array(amounts, float)
 
 
 def price_of(facts: Facts, pod: Pod, restarts: Mapping[WorkloadKey, float]) -> float:
     """Between 1 / DEAREST and DEAREST."""
-    wanted = pod.priority, _number(pod, DELETION_COST), _number(pod, EVICTION_COST)
-    marks = 2.0 ** min(sum(map(_size, wanted)) / 3, _MOST_DOUBLINGS)
+    marked = pod.priority, _number(pod, DELETION_COST), _number(pod, EVICTION_COST)
+    marks = 2.0 ** min(sum(map(_size, marked)) / 3, _MOST_DOUBLINGS)
     replicas = facts.replicas(pod) or 1
     key = facts.key(pod)
     seconds = restarts.get(key, ORDINARY_RESTART) if key is not None else ORDINARY_RESTART
@@ -70,7 +70,9 @@ def _number(pod: Pod, key: str) -> int:
 def _quality(shape: Shape) -> float:
     """By QoS class: Guaranteed dearer, BestEffort cheaper."""
     containers = [*shape.containers, *shape.init_containers, *([shape.pod_level] if shape.pod_level else [])]
-    if not any(each.requests.get(name) or each.limits.get(name) for each in containers for name in _NAMED):
+    if not any(
+        container.requests.get(name) or container.limits.get(name) for container in containers for name in _NAMED
+    ):
         return 0.8
     held = [shape.pod_level] if shape.pod_level and _held(shape.pod_level) else [*shape.containers]
     return 1.25 if all(map(_held, held)) else 1.0

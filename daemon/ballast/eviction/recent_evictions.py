@@ -141,63 +141,63 @@ class RecentEvictions:
 
     def forget(self, now: float) -> None:
         """What no check asks for any more."""
-        kept = [each for each in self._evictions.values() if each.at > now - DAY]
+        kept = [eviction for eviction in self._evictions.values() if eviction.at > now - DAY]
         kept.sort(key=lambda each: each.at)
-        self._evictions = {each.uid: each for each in kept[-MOST:]}
-        self._rests = {key: each for key, each in self._rests.items() if each.until > now - LONGEST_REST}
+        self._evictions = {eviction.uid: eviction for eviction in kept[-MOST:]}
+        self._rests = {key: rest for key, rest in self._rests.items() if rest.until > now - LONGEST_REST}
         self._returned = {key: at for key, at in self._returned.items() if at > now - LOOP}
-        self._ineffective = {key: each for key, each in self._ineffective.items() if each.until > now - DAY}
-        self.stopped = {kind: each for kind, each in self.stopped.items() if each.until > now}
+        self._ineffective = {key: failure for key, failure in self._ineffective.items() if failure.until > now - DAY}
+        self.stopped = {kind: stop for kind, stop in self.stopped.items() if stop.until > now}
         self.probed = {name: at for name, at in self.probed.items() if at > now - DAY}
 
     def history(self, now: float, without: Collection[str] = ()) -> History:
         """As the gate asks for it; the evictions of these UIDs are left out."""
         counted = sorted(
-            (each for each in self._evictions.values() if each.uid not in without), key=lambda each: each.at
+            (eviction for eviction in self._evictions.values() if eviction.uid not in without), key=lambda each: each.at
         )
         nodes: dict[str, float] = {}
         node_planners: dict[tuple[str, str], float] = {}
         planners: dict[str, list[float]] = {}
         workloads: dict[WorkloadKey, list[PastEviction]] = {}
-        for each in counted:
-            nodes[each.node] = node_planners[each.node, each.planner] = each.at
-            planners.setdefault(each.planner, []).append(each.at)
-            if each.workload is not None:
-                workloads.setdefault(each.workload, []).append(each)
+        for eviction in counted:
+            nodes[eviction.node] = node_planners[eviction.node, eviction.planner] = eviction.at
+            planners.setdefault(eviction.planner, []).append(eviction.at)
+            if eviction.workload is not None:
+                workloads.setdefault(eviction.workload, []).append(eviction)
         twice = {
             key
             for key, moved in workloads.items()
-            if sum(each.at > now - LOOP for each in moved) >= 2 * moved[-1].at_once
+            if sum(eviction.at > now - LOOP for eviction in moved) >= 2 * moved[-1].at_once
         }
         return History(
             node_evictions=nodes,
             node_planners=node_planners,
-            workload_evictions={key: tuple(each.at for each in moved) for key, moved in workloads.items()},
-            evictions=tuple(each.at for each in counted),
-            known=frozenset(each.uid for each in counted if not each.imagined),
+            workload_evictions={key: tuple(eviction.at for eviction in moved) for key, moved in workloads.items()},
+            evictions=tuple(eviction.at for eviction in counted),
+            known=frozenset(eviction.uid for eviction in counted if not eviction.imagined),
             by_planner={name: tuple(times) for name, times in planners.items()},
             looping=frozenset(twice | {key for key, at in self._returned.items() if at > now - LOOP}),
-            backing_off={key: each.until for key, each in self._rests.items() if each.until > now},
+            backing_off={key: rest.until for key, rest in self._rests.items() if rest.until > now},
             restarts=dict(self._restarts),
-            ineffective={key: each.why for key, each in self._ineffective.items() if each.until > now},
+            ineffective={key: failure.why for key, failure in self._ineffective.items() if failure.until > now},
         )
 
     def encode(self) -> str:
         nodes: dict[str, int] = {}
         workloads: dict[WorkloadKey, int] = {}
-        written = [each for each in self._evictions.values() if not each.imagined]
+        written = [eviction for eviction in self._evictions.values() if not eviction.imagined]
         planners: dict[str, list[int]] = {}
-        for number, each in enumerate(written):
-            planners.setdefault(each.planner, []).append(number)
+        for number, eviction in enumerate(written):
+            planners.setdefault(eviction.planner, []).append(number)
         rows = [
             (
-                round(each.at, 1),
-                each.uid,
-                nodes.setdefault(each.node, len(nodes)),
-                -1 if each.workload is None else workloads.setdefault(each.workload, len(workloads)),
-                each.at_once,
+                round(eviction.at, 1),
+                eviction.uid,
+                nodes.setdefault(eviction.node, len(nodes)),
+                -1 if eviction.workload is None else workloads.setdefault(eviction.workload, len(workloads)),
+                eviction.at_once,
             )
-            for each in written
+            for eviction in written
         ]
         saved = _Saved(
             nodes=tuple(nodes),
@@ -217,20 +217,20 @@ class RecentEvictions:
     def decode(cls, text: str) -> RecentEvictions:
         """Raises ValueError for what no Memory has written."""
         saved = _decoder.decode(text)
-        made = cls()
+        memory = cls()
         planners = {number: name for name, numbers in saved.planners.items() for number in numbers}
         for row, (at, uid, node, workload, at_once) in enumerate(saved.evictions):
             if not (0 <= node < len(saved.nodes) and -1 <= workload < len(saved.workloads)):
                 raise ValueError(f"eviction of {uid} names a node or a workload that is not listed")
             key = saved.workloads[workload] if workload >= 0 else None
-            made.add(PastEviction(at, uid, saved.nodes[node], key, at_once, planner=planners.get(row, "")))
-        made._rests = {each.workload: each for each in saved.rests}
-        made._returned = dict(saved.returned)
-        made._restarts = dict(saved.restarts)
-        made._ineffective = {(each.node, each.resource): each for each in saved.ineffective}
-        made.stopped = dict(saved.stopped)
-        made.probed = dict(saved.probed)
-        return made
+            memory.add(PastEviction(at, uid, saved.nodes[node], key, at_once, planner=planners.get(row, "")))
+        memory._rests = {rest.workload: rest for rest in saved.rests}
+        memory._returned = dict(saved.returned)
+        memory._restarts = dict(saved.restarts)
+        memory._ineffective = {(failure.node, failure.resource): failure for failure in saved.ineffective}
+        memory.stopped = dict(saved.stopped)
+        memory.probed = dict(saved.probed)
+        return memory
 
 
 def _doubled(first: float, times: int, most: float) -> float:

@@ -50,14 +50,14 @@ def waiting(arranged: Layout, facts: Facts, least: float) -> Bools:
 
     Those that are nominated to a node do not wait.
     """
-    found = np.zeros(len(arranged.pods), bool)
+    is_waiting = np.zeros(len(arranged.pods), bool)
     for row, pod in enumerate(arranged.pods):
         since = pod.waiting_since or 0.0
         there = arranged.on[row] >= 0 or not pod.waiting or pod_name(pod) in facts.promised
-        found[row] = not there and (since <= 0 or facts.now - since >= least)
-    if found.any():
-        found[_taken_by(_coming(facts), arranged, np.flatnonzero(found).tolist())] = False
-    return found
+        is_waiting[row] = not there and (since <= 0 or facts.now - since >= least)
+    if is_waiting.any():
+        is_waiting[_taken_by(_coming(facts), arranged, np.flatnonzero(is_waiting).tolist())] = False
+    return is_waiting
 
 
 def arrivals(pods: Sequence[Pod], now: float) -> float:
@@ -83,9 +83,9 @@ def pod_name(pod: Pod) -> str:
 
 def _coming(facts: Facts) -> list[Node]:
     """Nodes that have joined a short time ago and are not ready yet, and those that Karpenter has ordered."""
-    found = [node for node in facts.nodes.values() if _starting(node, facts.now)]
-    found += [claim.coming for claim in facts.node_claims if not claim.ready and claim.node not in facts.nodes]
-    return [msgspec.structs.replace(node, ready=True, taints=_lasting(node.taints)) for node in found]
+    nodes = [node for node in facts.nodes.values() if _starting(node, facts.now)]
+    nodes += [claim.coming for claim in facts.node_claims if not claim.ready and claim.node not in facts.nodes]
+    return [msgspec.structs.replace(node, ready=True, taints=_lasting(node.taints)) for node in nodes]
 
 
 def _starting(node: Node, now: float) -> bool:
@@ -106,10 +106,10 @@ def _taken_by(nodes: Sequence[Node], arranged: Layout, rows: Sequence[int]) -> l
     future = layout(nodes, [*there, *asking], (), np.zeros((len(nodes), 0)))
     placement = SimulatedPlacement(future, targets=np.ones(len(nodes), bool), ceiling=np.inf)
     taken = set()
-    for pod, each in enumerate(future.pods):
+    for pod, future_pod in enumerate(future.pods):
         if future.on[pod] < 0:
             fitting = np.flatnonzero(placement.feasible(pod))
             if len(fitting):
                 placement.move(pod, int(fitting[0]))
-                taken.add(pod_name(each))
+                taken.add(pod_name(future_pod))
     return [row for row in rows if pod_name(arranged.pods[row]) in taken]

@@ -25,12 +25,12 @@ FAINT = 0.01
 
 def predicted(move: Move, nodes: Mapping[str, Node]) -> dict[str, dict[str, float]]:
     """{node: {resource: change of load}} of one move."""
-    found: dict[str, dict[str, float]] = {}
+    changes: dict[str, dict[str, float]] = {}
     for name, sign in ((move.source, -1.0), (move.target, 1.0)):
         node = nodes.get(name) if name else None
         if node is not None:
-            found[node.name] = _on(node, move.used, sign)
-    return found
+            changes[node.name] = _on(node, move.used, sign)
+    return changes
 
 
 def known(used: Mapping[str, float]) -> dict[str, float]:
@@ -50,45 +50,47 @@ def _on(node: Node, used: Mapping[str, float], sign: float = 1.0) -> dict[str, f
 
 def together(steps: Iterable[StepRecord]) -> dict[str, dict[str, float]]:
     """The predicted changes of several steps, by node."""
-    found: dict[str, dict[str, float]] = {}
+    sums_by_node: dict[str, dict[str, float]] = {}
     for step in steps:
         for node, changes in step.load.items():
-            sums = found.setdefault(node, {})
+            sums = sums_by_node.setdefault(node, {})
             for resource, change in changes.items():
                 sums[resource] = sums.get(resource, 0.0) + change
-    return found
+    return sums_by_node
 
 
 def loads_of(snapshot: Snapshot, nodes: Iterable[str]) -> dict[str, dict[str, float]]:
     """{node: {resource: load}}, without what is unknown."""
     mean = snapshot.primary.mean
-    found: dict[str, dict[str, float]] = {}
+    by_node: dict[str, dict[str, float]] = {}
     for name in nodes:
         row = snapshot.rows.get(name)
         if row is not None:
             values = zip(snapshot.resources, mean[:, row].tolist(), strict=True)
-            found[name] = {resource: round(value, 6) for resource, value in values if math.isfinite(value)}
-    return found
+            by_node[name] = {resource: round(value, 6) for resource, value in values if math.isfinite(value)}
+    return by_node
 
 
 def mean_besides(snapshot: Snapshot, touched: Iterable[str]) -> dict[str, float]:
     """{resource: mean load} of the nodes that nothing was moved from or to."""
     rows = [row for name, row in snapshot.rows.items() if name not in set(touched)]
-    found: dict[str, float] = {}
+    means: dict[str, float] = {}
     for resource, values in zip(snapshot.resources, snapshot.primary.mean[:, rows], strict=True):
         known = values[np.isfinite(values)]
         if known.size:
-            found[resource] = round(float(known.mean()), 6)
-    return found
+            means[resource] = round(float(known.mean()), 6)
+    return means
 
 
 def spread(snapshot: Snapshot) -> dict[str, float]:
     """{resource: deviation of load} over schedulable nodes, as plans count it."""
     counted = np.array([node.schedulable for node in snapshot.nodes], bool)
     names = sorted(set(snapshot.pools))
-    pool = np.array([names.index(each) for each in snapshot.pools] or [0] * len(snapshot.nodes), np.int64)
-    found = deviations(snapshot.primary.mean.T, counted, pool).tolist()
-    return {name: round(value, 6) for name, value in zip(snapshot.resources, found, strict=True) if value == value}
+    pool = np.array(
+        [names.index(name_of_pool) for name_of_pool in snapshot.pools] or [0] * len(snapshot.nodes), np.int64
+    )
+    values = deviations(snapshot.primary.mean.T, counted, pool).tolist()
+    return {name: round(value, 6) for name, value in zip(snapshot.resources, values, strict=True) if value == value}
 
 
 def measured(plan: Running, snapshot: Snapshot) -> dict[str, dict[str, float]]:
@@ -113,9 +115,9 @@ def share(expected: Loads, seen: Loads) -> float | None:
     dot = norm = 0.0
     for node, changes in expected.items():
         for resource, change in changes.items():
-            found = seen.get(node, {}).get(resource)
-            if found is not None:
-                dot += change * found
+            change_seen = seen.get(node, {}).get(resource)
+            if change_seen is not None:
+                dot += change * change_seen
                 norm += change * change
     return None if norm < FAINT**2 else dot / norm
 
@@ -166,7 +168,7 @@ def pending(
     A replacement that landed so many seconds ago is in that share of the window. It counts where it landed, if that is
     one of `nodes`, and before that on its target or the node that it prefers.
     """
-    found: dict[str, dict[str, float]] = {}
+    sums_by_node: dict[str, dict[str, float]] = {}
     for plan in plans:
         for step in plan.steps:
             if not step.happened:
@@ -176,15 +178,15 @@ def pending(
             shown = min(1.0, max(0.0, now - step.landed_at) / window) if step.landed_at else 0.0
             for node, changes in moved(step, nodes or {}).items():
                 for resource, change in changes.items():
-                    sums = found.setdefault(node, {})
+                    sums = sums_by_node.setdefault(node, {})
                     sums[resource] = sums.get(resource, 0.0) + change * (1.0 - shown)
-    return found
+    return sums_by_node
 
 
 def moved(step: StepRecord, nodes: Mapping[str, Node]) -> Loads:
     """What left its source, and what came to where the replacement is or is to go."""
     where = step.landed_on or step.target or step.prefers
-    found = {node: changes for node, changes in step.load.items() if node in (step.source, where)}
-    if where and where not in found and where in nodes:
-        found[where] = _on(nodes[where], step.used)
-    return found
+    by_node = {node: changes for node, changes in step.load.items() if node in (step.source, where)}
+    if where and where not in by_node and where in nodes:
+        by_node[where] = _on(nodes[where], step.used)
+    return by_node

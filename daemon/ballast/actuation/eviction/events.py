@@ -81,7 +81,7 @@ def document(
 ) -> Evictions:
     """`/api/v1/evictions` without the mode, the newest first."""
     steps: list[Ended] = [(plan, step, _NOT_MEASURED) for plan in plans for step in plan.steps]
-    rows = [_row(*each) for each in (*ended, *steps)]
+    rows = [_row(*row) for row in (*ended, *steps)]
     return Evictions(
         mode=None,
         paused=None,
@@ -90,14 +90,14 @@ def document(
         recent=sorted(rows, key=lambda row: row.time, reverse=True),
         reservations=[
             HeldRoom(
-                node=each.node,
-                for_=each.pod,
-                kind=each.purpose.value,
-                until=each.until,
-                cpu=each.shape.requests.get("cpu", 0.0),
-                memory=each.shape.requests.get("memory", 0.0),
+                node=held.node,
+                for_=held.pod,
+                kind=held.purpose.value,
+                until=held.until,
+                cpu=held.shape.requests.get("cpu", 0.0),
+                memory=held.shape.requests.get("memory", 0.0),
             )
-            for each in sorted(reservations, key=lambda each: (each.node, each.name))
+            for held in sorted(reservations, key=lambda each: (each.node, each.name))
         ],
     )
 

@@ -248,8 +248,8 @@ class Evictor:
             why = f"{move.pod} was evicted already, or it is unknown whether it was"
             return self._not_evicted(running, Attempt(move.pod, StepStatus.REFUSED, why, "identity"))
         judge = gate()
-        for each in self.recorder.batch:
-            judge.tally.add(judge.facts, each, shown=leaves(find(f"{each.namespace}/{each.name}"), each))
+        for evicted in self.recorder.batch:
+            judge.tally.add(judge.facts, evicted, shown=leaves(find(f"{evicted.namespace}/{evicted.name}"), evicted))
         refusal = judge.judge(pod, outlook(move, pod, judge.facts, self._reserved.extender.fits))
         if refusal is not None:
             return self._not_evicted(running, Attempt(move.pod, StepStatus.REFUSED, refusal.reason, refusal.check))
@@ -294,8 +294,8 @@ class Evictor:
         if problem is not None:
             return self._undone(running, step, Attempt(step.pod, StepStatus.FAILED, problem), goes_on=False)
         if self.options.nominate:
-            for each in waiting:
-                self._writer.submit(nomination(each, step.source), deadline=self._writer.within(PATIENCE))
+            for pod_waiting in waiting:
+                self._writer.submit(nomination(pod_waiting, step.source), deadline=self._writer.within(PATIENCE))
         write = eviction(step, running.kind, self.options.prefix, self.options.grace_period)
         outcome = self._writer.submit(write, deadline=self._writer.within(PATIENCE))
         return self._outcome(running, step, pod, outcome, judge)
@@ -342,7 +342,7 @@ class Evictor:
 def prepared(move: Move, pod: Pod, facts: Facts, pods: Iterable[Pod], now: float, *, probe: bool) -> StepRecord:
     """The step as it is written down; `pods` are those of a moment ago."""
     owner = pod.owner.uid if pod.owner else ""
-    siblings = (each for each in pods if owner and each.owner is not None and each.owner.uid == owner)
+    siblings = (sibling for sibling in pods if owner and sibling.owner is not None and sibling.owner.uid == owner)
     return StepRecord(
         pod=move.pod,
         uid=pod.uid,
@@ -359,7 +359,7 @@ def prepared(move: Move, pod: Pod, facts: Facts, pods: Iterable[Pod], now: float
         starts=move.starts,
         starts_on=move.starts_on,
         replicas=facts.replicas(pod) or 0,
-        besides=tuple(each.uid for each in siblings if each.created >= now - SKEW),
+        besides=tuple(sibling.uid for sibling in siblings if sibling.created >= now - SKEW),
         prefers=move.aim if move.target is None else "",
         probe=probe,
     )

@@ -50,16 +50,16 @@ class FollowedPods:
 
     def enough(self, step: StepRecord) -> bool:
         """Whether its workload has all the pods that it wants now without a replacement: it was scaled down."""
-        wanted = self._wanted.get(step.workload) if step.workload is not None else None
+        replicas = self._wanted.get(step.workload) if step.workload is not None else None
         there = sum(not pod.deleting for pod in self._owned.get(step.owner, ()))
-        return wanted is not None and wanted < step.replicas and there >= wanted
+        return replicas is not None and replicas < step.replicas and there >= replicas
 
     def replacement(self, step: StepRecord) -> Pod | None:
         """The pod that came instead; one that was chosen before stays it as long as it is there."""
-        found = [pod for pod in self._owned.get(step.owner, ()) if not pod.deleting and pod.uid != step.uid]
-        known = next((pod for pod in found if pod.uid == step.replacement), None)
+        owned = [pod for pod in self._owned.get(step.owner, ()) if not pod.deleting and pod.uid != step.uid]
+        known = next((pod for pod in owned if pod.uid == step.replacement), None)
         known_before = self._taken.union(step.besides)
-        new = [pod for pod in found if pod.created >= step.time - SKEW and pod.uid not in known_before]
+        new = [pod for pod in owned if pod.created >= step.time - SKEW and pod.uid not in known_before]
         chosen = known or min(
             new, key=lambda pod: (pod.node != step.target, not pod.node, pod.created, pod.name), default=None
         )
@@ -70,14 +70,14 @@ class FollowedPods:
 
 def follow_steps(plan: Running, seen: FollowedPods, *, now: float, ready_within: float) -> Followed:
     """What became of the steps of the plan by `now`. `ready_within` is seconds."""
-    found = Followed(plan)
-    steps = tuple(_step(_past(step, now), seen, found, now, ready_within) for step in plan.steps)
-    found.plan = replace(plan, time=min(plan.time, now), steps=steps)
-    found.changed = steps != plan.steps
-    if found.late:
-        found.stop = f"{plan.kind} stops: {'; '.join(step.why for step in found.late)}"
-        found.sentences.append(found.stop)
-    return found
+    followed = Followed(plan)
+    steps = tuple(_step(_past(step, now), seen, followed, now, ready_within) for step in plan.steps)
+    followed.plan = replace(plan, time=min(plan.time, now), steps=steps)
+    followed.changed = steps != plan.steps
+    if followed.late:
+        followed.stop = f"{plan.kind} stops: {'; '.join(step.why for step in followed.late)}"
+        followed.sentences.append(followed.stop)
+    return followed
 
 
 def _past(step: StepRecord, now: float) -> StepRecord:
@@ -165,25 +165,25 @@ def _judge(found: Followed, snapshot: Snapshot, now: float, window: float, ready
         found.sentences.append(f"{plan.kind} of {len(happened)} pods: its effect cannot be told from chance")
         return
     pods = "1 pod" if len(happened) == 1 else f"{len(happened)} pods"
-    seen = f"loads changed by {found.share:.0%} of what was predicted"
-    found.sentences.append(f"{plan.kind} of {pods}: {seen}")
+    effect_seen = f"loads changed by {found.share:.0%} of what was predicted"
+    found.sentences.append(f"{plan.kind} of {pods}: {effect_seen}")
     if verdict.failed and planner is not None and planner.needs_confirmation:
         found.ineffective = verdict.ineffective
     elif verdict.failed:
-        found.stop = f"{plan.kind} is stopped for a while: {seen}"
+        found.stop = f"{plan.kind} is stopped for a while: {effect_seen}"
 
 
 def _judge_starts(found: Followed, happened: Sequence[StepRecord], now: float, ready_within: float) -> None:
-    wanted = sum(len(step.starts) for step in happened)
+    awaited = sum(len(step.starts) for step in happened)
     started = sum(len(step.started) for step in happened)
-    if started < wanted and now < found.plan.time + ready_within:
+    if started < awaited and now < found.plan.time + ready_within:
         return
     found.finished = True
-    found.share = started / wanted if wanted else None
+    found.share = started / awaited if awaited else None
     found.measured = Measured(started=started, share=found.share)
-    found.sentences.append(f"{found.plan.kind} started {started} of {wanted} waiting pods")
-    if wanted and not started:
-        found.stop = f"{found.plan.kind} stops: none of {wanted} waiting pods that it made room for started"
+    found.sentences.append(f"{found.plan.kind} started {started} of {awaited} waiting pods")
+    if awaited and not started:
+        found.stop = f"{found.plan.kind} stops: none of {awaited} waiting pods that it made room for started"
 
 
 def had_a_choice(
@@ -193,7 +193,7 @@ def had_a_choice(
 
     False where other pods may have decided: kube-scheduler scores nothing while one node is feasible.
     """
-    pod = next((each for each in pods if each.uid == step.replacement), None)
+    pod = next((candidate for candidate in pods if candidate.uid == step.replacement), None)
     if pod is None or pod.template.looks_at_pods:
         return False
     allowed = NodeConstraints(nodes).allowed(pod.template).tolist()

@@ -168,7 +168,7 @@ class EmptyNodes:
             if keep:
                 empty = all(ends_with_its_node(pod) or pod.finished for pod in pods_on(node.name))
             if keep or handed_over(node, self._prefix):
-                problems += [each for each in self._changed(node, keep, empty) if not each.done]
+                problems += [outcome for outcome in self._changed(node, keep, empty) if not outcome.done]
         return f"{problems[0].write.target}: {problems[0].reason}" if problems else None
 
     def _changed(self, node: Node, keep: bool, empty: bool) -> Iterable[WriteOutcome]:

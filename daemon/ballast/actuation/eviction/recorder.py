@@ -50,11 +50,11 @@ class EvictionRecorder:
         """Reads what the leader before has begun. Raises ClusterError when `ballast-state` cannot be read."""
         with self._resuming:
             self._loaded = False
-            found = self._journal.read()
+            saved = self._journal.read()
             with self._lock:
-                self._memory, self.plans, self._batch = found.memory, found.plans, {}
-                steps = [step for plan in found.plans for step in plan.steps]
-                self._replacements.take_over(steps, found.memory.probed, found.reservations)
+                self._memory, self.plans, self._batch = saved.memory, saved.plans, {}
+                steps = [step for plan in saved.plans for step in plan.steps]
+                self._replacements.take_over(steps, saved.memory.probed, saved.reservations)
                 self._loaded, self.unsaved = True, False
         waiting = sum(step.open for step in steps)
         return f"took over {waiting} evictions that are not finished" if waiting else None
@@ -134,7 +134,7 @@ class EvictionRecorder:
     def changed(self, running: Running, step: StepRecord) -> Running:
         """The plan with this step in place of the one of the same pod."""
         running = msgspec.structs.replace(
-            running, steps=tuple(step if each.uid == step.uid else each for each in running.steps)
+            running, steps=tuple(step if other.uid == step.uid else other for other in running.steps)
         )
         with self._lock:
             self._put(running)
@@ -147,7 +147,7 @@ class EvictionRecorder:
             self._memory.drop(step.uid)
             self._batch.pop(step.uid, None)
             running = msgspec.structs.replace(
-                running, steps=tuple(each for each in running.steps if each.uid != step.uid)
+                running, steps=tuple(other for other in running.steps if other.uid != step.uid)
             )
             self._put(running)
             self._ended.append((running, step, Measured()))
@@ -215,5 +215,5 @@ class EvictionRecorder:
 
     def _put(self, plan: Running, *, finished: bool = False) -> None:
         """With the lock held."""
-        others = [each for each in self.plans if each.id != plan.id]
+        others = [other for other in self.plans if other.id != plan.id]
         self.plans = (*others, plan) if plan.steps and not finished else tuple(others)

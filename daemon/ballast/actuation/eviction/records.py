@@ -197,7 +197,7 @@ class Journal:
         self, plans: Sequence[Running], memory: RecentEvictions, reservations: Iterable[Reservation], *, reason: str
     ) -> WriteOutcome:
         """Raises ClusterError when the ConfigMap cannot be read. A key with nothing to say is left out."""
-        wanted = {
+        values = {
             PLANS: msgspec.json.encode(plans).decode() if plans else "",
             HISTORY: memory.encode(),
             RESERVATIONS: _encoded(reservations),
@@ -205,7 +205,7 @@ class Journal:
         }
 
         def change(keys: dict[str, str]) -> Mapping[str, str]:
-            return {key: value for key, value in {**keys, **wanted}.items() if value or key not in wanted}
+            return {key: value for key, value in {**keys, **values}.items() if value or key not in values}
 
         return self._state.update(change, reason=reason)
 
@@ -220,17 +220,17 @@ def _preferred(plans: Iterable[Running]) -> str:
 def _encoded(reservations: Iterable[Reservation]) -> str:
     held = [
         _SavedReservation(
-            each.name,
-            each.node,
-            each.purpose,
-            each.pod,
-            each.holder,
-            each.until,
-            each.shape.requests,
-            each.shape.limits,
-            each.priority,
+            reservation.name,
+            reservation.node,
+            reservation.purpose,
+            reservation.pod,
+            reservation.holder,
+            reservation.until,
+            reservation.shape.requests,
+            reservation.shape.limits,
+            reservation.priority,
         )
-        for each in sorted(reservations, key=lambda each: each.name)
+        for reservation in sorted(reservations, key=lambda each: each.name)
     ]
     return msgspec.json.encode(held).decode() if held else ""
 

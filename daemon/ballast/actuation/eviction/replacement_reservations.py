@@ -123,7 +123,7 @@ class ReplacementReservations:
         """Before the eviction. Why its node could not be tainted, or None."""
         if self.taints is None or not self.taints.sets or step.target is not None:
             return None
-        meant = set[str]() if self._bound() else {each.prefers for each in self._steps}
+        meant = set[str]() if self._bound() else {earlier.prefers for earlier in self._steps}
         self._steps.append(step)
         if self._seen is not None:
             avoided = loaded(self._steps, *self._seen)
@@ -159,29 +159,29 @@ class ReplacementReservations:
         for old in self.extender.active():
             if old.purpose is not Purpose.BATCH:
                 self.extender.release(old.name)
-        for each in reservations:
-            if self._clock.wall() < each.until <= self._clock.wall() + LONGEST:
-                self.extender.hold(each)
+        for reservation in reservations:
+            if self._clock.wall() < reservation.until <= self._clock.wall() + LONGEST:
+                self.extender.hold(reservation)
 
     def wanted(self, step: StepRecord, pod: Pod, starting: Iterable[Pod]) -> list[Reservation]:
         """Room for the replacement on the target, and for those that wait on the nodes where they are to start."""
         until = self._clock.wall() + self._reserved_for
         nodes = dict(zip(step.starts, step.starts_on, strict=False))
-        found = [
+        reservations = [
             Reservation(
-                waiting(each.uid),
-                nodes.get(each.uid, step.source),
+                waiting(pod_waiting.uid),
+                nodes.get(pod_waiting.uid, step.source),
                 Purpose.WAITING,
-                f"{each.namespace}/{each.name}",
-                each.uid,
-                each.shape,
+                f"{pod_waiting.namespace}/{pod_waiting.name}",
+                pod_waiting.uid,
+                pod_waiting.shape,
                 until,
-                each.priority,
+                pod_waiting.priority,
             )
-            for each in starting
+            for pod_waiting in starting
         ]
         if step.target is not None and step.owner:
-            found.append(
+            reservations.append(
                 Reservation(
                     replacement(step.uid),
                     step.target,
@@ -193,11 +193,11 @@ class ReplacementReservations:
                     pod.priority,
                 )
             )
-        return found
+        return reservations
 
     def hold(self, reservations: Iterable[Reservation]) -> None:
-        for each in reservations:
-            self.extender.hold(each)
+        for reservation in reservations:
+            self.extender.hold(reservation)
 
     def release(self, step: StepRecord) -> None:
         """Of a step that did not happen, or has landed."""
@@ -205,7 +205,7 @@ class ReplacementReservations:
 
     def release_all(self, step: StepRecord) -> None:
         """Of a step that did not happen, or whose replacement did not come."""
-        self._steps = [each for each in self._steps if each.uid != step.uid]
+        self._steps = [earlier for earlier in self._steps if earlier.uid != step.uid]
         self.release(step)
         for uid in step.starts:
             self.extender.release(waiting(uid))

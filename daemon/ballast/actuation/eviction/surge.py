@@ -85,22 +85,22 @@ class Surges:
     @property
     def workloads(self) -> frozenset[WorkloadKey]:
         """Those that have one replica more at this moment."""
-        return frozenset(each.step.workload for each in self._all if each.step.workload is not None)
+        return frozenset(surge.step.workload for surge in self._all if surge.step.workload is not None)
 
     @property
     def sources(self) -> frozenset[str]:
         """The nodes that pods are to leave."""
-        return frozenset(each.step.source for each in self._all)
+        return frozenset(surge.step.source for surge in self._all)
 
     def resume(self) -> None:
         """What the leader before had begun. Raises ClusterError when it cannot be read."""
         self._loaded = False
         try:
-            found = _decoder.decode(self._state.read().get(SURGES, "[]"))
+            surges = _decoder.decode(self._state.read().get(SURGES, "[]"))
         except NOT_JSON as error:
             raise ClusterError(f"Key {SURGES} of ConfigMap ballast-state cannot be read: {error}.") from error
         with self._lock:
-            self._all, self._loaded = found, True
+            self._all, self._loaded = surges, True
 
     def forget(self) -> None:
         """Another replica led meanwhile: what has begun is read again."""
@@ -197,7 +197,7 @@ class Surges:
         return True
 
     def _drop(self, surge: Surge) -> None:
-        self._keep(tuple(each for each in self._all if each is not surge), f"{surge.step.pod} is done with")
+        self._keep(tuple(other for other in self._all if other is not surge), f"{surge.step.pod} is done with")
 
     def _keep(self, wanted: tuple[Surge, ...], reason: str) -> str | None:
         def change(keys: dict[str, str]) -> Mapping[str, str]:

@@ -11,8 +11,8 @@ from ballast.model.node_state import silent_share
 
 
 def opt_out(case: CheckInput) -> CheckResult:
-    found = objection(case.facts, case.pod, case.rules.prefix, case.rules.operator_only)
-    return allow("no annotation excludes it") if found is None else refuse(found)
+    reason = objection(case.facts, case.pod, case.rules.prefix, case.rules.operator_only)
+    return allow("no annotation excludes it") if reason is None else refuse(reason)
 
 
 def reservation(case: CheckInput) -> CheckResult:

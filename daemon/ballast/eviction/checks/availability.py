@@ -53,11 +53,11 @@ def min_ready(case: CheckInput) -> CheckResult:
         return allow("it belongs to no workload")
     numbers = case.facts.numbers(key)
     replicas = case.facts.replicas(case.pod)
-    wanted = numbers.there if replicas is None else replicas
-    most = case.rules.max_unavailable.of(wanted)
+    size = numbers.there if replicas is None else replicas
+    most = case.rules.max_unavailable.of(size)
     if most is None:
         return allow("any number of replicas may be unavailable")
-    missing = max(0, wanted - numbers.ready)
+    missing = max(0, size - numbers.ready)
     if missing and not case.pod.ready:
         missing -= 1
     planned = case.tally.workloads[key] - case.tally.shown[key]

@@ -73,23 +73,23 @@ def _at_most(limit: EvictionLimit, case: CheckInput) -> int | None:
     most = limit.of(case.facts.pods)
     if most is None or not limit.percent:
         return most
-    return max(most, *(each.number for each, _ in case.rules.rates if not each.percent), 0)
+    return max(most, *(other.number for other, _ in case.rules.rates if not other.percent), 0)
 
 
 def _kept(case: CheckInput, most: int, seconds: float) -> dict[str, int]:
     """{kept_for_planner: evictions}: what other planners have not used of their shares."""
-    rules, found = case.rules, {}
+    rules, left_by_planner = case.rules, {}
     for planner, share in sorted(rules.rate_shares.items()):
         used = _since(case.history.by_planner.get(planner, ()), case.facts.now - seconds)
         left = math.ceil(most * share) - used
         if planner != rules.planner and left > 0:
-            found[f"kept_for_{planner}"] = left
-    return found
+            left_by_planner[f"kept_for_{planner}"] = left
+    return left_by_planner
 
 
 def _used_up(case: CheckInput, seconds: float, kept: Mapping[str, int]) -> str:
     who = case.rules.planner or "evictions"
-    within = next((f"{seconds / each:g} {name}" for each, name in _UNITS if seconds % each == 0), f"{seconds:g} s")
+    within = next((f"{seconds / unit:g} {name}" for unit, name in _UNITS if seconds % unit == 0), f"{seconds:g} s")
     ends = [at + seconds for at in case.history.evictions if at > case.facts.now - seconds]
     wait = f"; the oldest of them counts for another {(ends[0] - case.facts.now) / 60:.0f} minutes" if ends else ""
     part = " less what is kept for other planners" if kept else ""

@@ -15,10 +15,10 @@ def node_fit(case: CheckInput) -> CheckResult:
 def debounce(case: CheckInput) -> CheckResult:
     if case.history.confirmed is None or not case.rules.needs_confirmation:
         return allow("no windows in a row are required")
-    seen, wanted = case.history.confirmed.get(case.pod.node, 0), case.rules.confirmations
-    if seen < wanted:
-        return refuse("its node was not too loaded for long enough", windows=seen, at_least=wanted)
-    return allow("its node was too loaded for long enough", windows=seen)
+    windows, needed = case.history.confirmed.get(case.pod.node, 0), case.rules.confirmations
+    if windows < needed:
+        return refuse("its node was not too loaded for long enough", windows=windows, at_least=needed)
+    return allow("its node was too loaded for long enough", windows=windows)
 
 
 def gain(case: CheckInput) -> CheckResult:

@@ -30,12 +30,14 @@ def planners() -> Sequence[Planner]:
 
 def planner(name: str) -> Planner:
     """Raises UsageError if there is no planner of this name."""
-    found = find(name)
-    if found is None:
-        raise UsageError(f"There is no planner {name!r}. Choose one of {', '.join(each.name for each in planners())}.")
-    return found
+    chosen = find(name)
+    if chosen is None:
+        raise UsageError(
+            f"There is no planner {name!r}. Choose one of {', '.join(planner.name for planner in planners())}."
+        )
+    return chosen
 
 
 def find(name: str) -> Planner | None:
     """None if there is no planner of this name: a plan under way may be of one that is not installed any more."""
-    return next((each for each in planners() if each.name == name), None)
+    return next((planner for planner in planners() if planner.name == name), None)

@@ -60,6 +60,6 @@ class Relieve:
         resource = int(step.numbers["resource"])
         now, high = load[step.source, resource], cluster.thresholds.high[step.source, resource]
         low = cluster.thresholds.low[step.source, resource]
-        wanted = f"above {high:.1%}" if now > high else f"not yet down to {low:.1%}"
+        state = f"above {high:.1%}" if now > high else f"not yet down to {low:.1%}"
         source, of = cluster.layout.nodes[step.source].name, cluster.layout.resources[resource]
-        return f"{source} is at {now:.1%} of its {of}, {wanted}"
+        return f"{source} is at {now:.1%} of its {of}, {state}"

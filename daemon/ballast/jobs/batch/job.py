@@ -18,7 +18,7 @@ from ballast.base.text import duration
 from ballast.cluster.context import Context
 from ballast.cluster.watch import WATCH_SILENT
 from ballast.cluster.write import Result, WriteOutcome, WriteTarget
-from ballast.cluster.writer import BURST, QPS
+from ballast.cluster.writer import BURST, QPS, EmergencyWriter
 from ballast.jobs.batch import sentences
 from ballast.jobs.batch.planner import BatchPlanner, HeldReservations
 from ballast.jobs.batch.pods import DONE_WELL, HeldPods, ReleasedPods, ReleaseResult, RoomHolder
@@ -187,8 +187,8 @@ class BatchJob:
         cache = self._context.cache
         for kind in ("nodes", "pods"):
             if cache.problem(kind) or cache.age(kind) > WATCH_SILENT:
-                seen = duration(cache.age(kind))
-                return f"{sentences.counted(len(waiting))} wait: the {kind} were last seen {seen} ago"
+                age = duration(cache.age(kind))
+                return f"{sentences.counted(len(waiting))} wait: the {kind} were last seen {age} ago"
         ages = [self._held.age(pod) for pod in waiting]
         fresh_batch = not self._planned & {pod.uid for pod in waiting} and not len(self._released)
         if fresh_batch and min(ages) < self._settings.gather and max(ages) < self._settings.timeout / 6:
@@ -206,9 +206,9 @@ class BatchJob:
             return
         plan = self._planner.plan(uids, self._released)
         self._steps = list(plan.steps)
-        self._misfits = {each.uid: each.reason for each in plan.misfits}
+        self._misfits = {misfit.uid: misfit.reason for misfit in plan.misfits}
         self._planned, self._planned_at = uids, self._clock.monotonic()
-        self._never = [each.uid for each in plan.misfits if not each.ever]
+        self._never = [misfit.uid for misfit in plan.misfits if not misfit.ever]
 
     def _carried_out(self, held: Sequence[Pod], settled: Counter[ReleaseResult]) -> str:
         """Lets pods go, `ahead` at a time, until the plan or the time of the cycle ends."""

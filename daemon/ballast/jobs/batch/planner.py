@@ -51,7 +51,7 @@ class BatchPlanner:
         """Of these pods, beside those that are bound, `released`, or have room held for them. Raises WorkerError."""
         nodes = self._context.cache.nodes()
         pods = [pod for pod in self._context.cache.pods() if pod.uid not in released]
-        held = [each for each in self._room.active() if each.purpose is not Purpose.BATCH]
+        held = [reservation for reservation in self._room.active() if reservation.purpose is not Purpose.BATCH]
         objects = ClusterObjects(
             nodes=nodes,
             pods=[*pods, *released.as_placed(), *map(_as_pod, held)],

@@ -58,8 +58,8 @@ class HeldPods:
 
     def age(self, pod: Pod) -> float:
         """Seconds for which our gate alone has held it: since its creation, or longer if our own clock says so."""
-        seen = self._clock.monotonic() - self._first[pod.uid]
-        return seen if pod.uid in self._others else max(seen, self._clock.wall() - pod.created)
+        seconds = self._clock.monotonic() - self._first[pod.uid]
+        return seconds if pod.uid in self._others else max(seconds, self._clock.wall() - pod.created)
 
 
 class ReleaseResult(StrEnum):
@@ -112,7 +112,9 @@ class ReleasedPods:
 
     def as_placed(self) -> list[Pod]:
         """They, on the nodes that they are expected on."""
-        return [msgspec.structs.replace(each.pod, node=each.node, gates=()) for each in self._followed.values()]
+        return [
+            msgspec.structs.replace(released.pod, node=released.node, gates=()) for released in self._followed.values()
+        ]
 
     def release(self, steps: Sequence[tuple[BatchStep, Pod]]) -> list[WriteOutcome]:
         """Holds room for each pod, then removes its gate; where that failed the room is free again."""
@@ -139,8 +141,8 @@ class ReleasedPods:
     def settle(self, find: Callable[[str], Pod | None]) -> Counter[ReleaseResult]:
         """What became of them since; `find` gives a pod by UID as the watch shows it."""
         settled: Counter[ReleaseResult] = Counter()
-        for uid, each in list(self._followed.items()):
-            result = self._result(each, find(uid))
+        for uid, released in list(self._followed.items()):
+            result = self._result(released, find(uid))
             if result is not None:
                 settled[result] += 1
                 self._metrics.batch_pods.labels(result.value).inc()

@@ -34,7 +34,7 @@ def landed(settled: Counter[ReleaseResult]) -> str:
         ReleaseResult.LATE: "that the scheduler takes long for",
         ReleaseResult.GONE: "gone",
     }
-    return ", ".join(f"{settled[each]:,} {word}" for each, word in words.items() if settled[each])
+    return ", ".join(f"{settled[result]:,} {word}" for result, word in words.items() if settled[result])
 
 
 def released(count: int, left: int, misfits: int, settled: Counter[ReleaseResult]) -> str:

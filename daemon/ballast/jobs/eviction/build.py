@@ -113,8 +113,8 @@ def _budgeted(settings: Settings) -> frozenset[WorkloadKey]:
     """The Deployments that a power policy scales: one more replica would count as a change by somebody else."""
     policies = power_build.policies(settings) if settings.power.mode is Mode.ON else ()
     members = (place.member for policy in policies for place in policy.places.values())
-    found = (each.name.split("/", 1) for each in members if each.kind == "deployments.apps")
-    return frozenset((namespace, "Deployment", name) for namespace, name in found)
+    names = (member.name.split("/", 1) for member in members if member.kind == "deployments.apps")
+    return frozenset((namespace, "Deployment", name) for namespace, name in names)
 
 
 def _lag(settings: Settings) -> float:

@@ -119,7 +119,7 @@ def plan_document(
         )
         for attempt in attempts
     ]
-    refused = [Verdict(each.pod, each.check, "refused", each.reason) for each in plan.refusals]
+    refused = [Verdict(refusal.pod, refusal.check, "refused", refusal.reason) for refusal in plan.refusals]
     stamp = datetime.fromtimestamp(now, UTC).strftime("%Y%m%dT%H%M%SZ")
     return Plan(
         id=f"{stamp}-{plan.kind}-{number}",

@@ -74,9 +74,9 @@ class FollowUp:
         elif self._surges is not None:
             lines += self._surges.advance(self._cache.pods(), self._recorder.under_way)
         replicas = {
-            (each.namespace, each.kind, each.name): each.replicas
-            for each in self._workloads.workloads()
-            if each.replicas is not None
+            (workload.namespace, workload.kind, workload.name): workload.replicas
+            for workload in self._workloads.workloads()
+            if workload.replicas is not None
         }
         lines.append(self._follower.follow_plans(self._cache.pods(), snapshot, replicas))
         self._taints.keep(paused=paused)

@@ -100,9 +100,9 @@ class Moments:
         self._protector.refresh()
         workloads = self._workloads.workloads()
         self._protected = {
-            (each.namespace, each.kind, each.name): f"it is left alone: {why}"
-            for each in workloads
-            if (why := self._protector.reason(each)) is not None
+            (workload.namespace, workload.kind, workload.name): f"it is left alone: {why}"
+            for workload in workloads
+            if (why := self._protector.reason(workload)) is not None
         }
         if self._settings.eviction.mode is Mode.ON:
             self._invalid.observe(workloads, self._workloads.namespaces(), self._cache.pods())
@@ -174,7 +174,7 @@ class Moments:
     def _history(self, workloads: Iterable[Workload]) -> History:
         """What earlier evictions and other parts mean for the gate."""
         earlier, surging, changing = self._evictor.history(), self._others.surging(), self._others.power_plans()
-        keys = ((each.namespace, each.kind, each.name) for each in workloads) if changing else ()
+        keys = ((workload.namespace, workload.kind, workload.name) for workload in workloads) if changing else ()
         return replace(
             earlier,
             awaited=earlier.awaited | surging,

@@ -78,8 +78,8 @@ class HotNodes:
         keys = frozenset(node_keys(snapshot.nodes))
         new = {name for name, _ in keys - self._keys}
         self.confirmed, self._overloaded = (
-            {name: count for name, count in each.items() if name not in new}
-            for each in (self.confirmed, self._overloaded)
+            {name: count for name, count in counts.items() if name not in new}
+            for counts in (self.confirmed, self._overloaded)
         )
         self._keys = keys
 
@@ -123,7 +123,7 @@ class DayPeak:
     def loads(self, snapshot: Snapshot) -> Floats:
         """[resource, node]: loads at the p95 of the day, where every node of a pool has its share of it."""
         now = _used(snapshot)
-        found: Floats = snapshot.primary.mean.copy()
+        highest: Floats = snapshot.primary.mean.copy()
         for name, used in now.items():
             kept = [values[name] for _, values in self._kept if name in values and len(values[name]) == len(used)]
             if not kept:
@@ -132,13 +132,13 @@ class DayPeak:
             with np.errstate(divide="ignore", invalid="ignore"):
                 rise = np.where(used > 0, most / used, 1.0)
             rows = [row for row in range(len(snapshot.nodes)) if snapshot.pool(row) == name]
-            found[:, rows] *= np.fmax(rise, 1.0)[:, None]
-        return found
+            highest[:, rows] *= np.fmax(rise, 1.0)[:, None]
+        return highest
 
 
 def _used(snapshot: Snapshot) -> dict[str, Floats]:
     """{pool: [resource] cores, bytes or sums of ratios}; nodes of unknown load count as the others do on average."""
-    found: dict[str, Floats] = {}
+    used_by_pool: dict[str, Floats] = {}
     for name in {snapshot.pool(row) for row in range(len(snapshot.nodes))}:
         rows = [row for row in range(len(snapshot.nodes)) if snapshot.pool(row) == name]
         load = snapshot.primary.mean[:, rows]
@@ -148,8 +148,10 @@ def _used(snapshot: Snapshot) -> dict[str, Floats]:
         known = np.isfinite(load)
         of_known = np.where(known, whole, 0.0).sum(axis=1)
         used = np.nan_to_num(load * whole).sum(axis=1)
-        found[name] = np.divide(used * whole.sum(axis=1), of_known, out=np.full(len(used), np.nan), where=of_known > 0)
-    return found
+        used_by_pool[name] = np.divide(
+            used * whole.sum(axis=1), of_known, out=np.full(len(used), np.nan), where=of_known > 0
+        )
+    return used_by_pool
 
 
 def _whole(node: Node, resource: str) -> float:
@@ -164,7 +166,7 @@ class RecentScaling:
         self._changed: dict[WorkloadKey, float] = {}
 
     def observe(self, workloads: Iterable[Workload], now: float) -> None:
-        replicas = {(each.namespace, each.kind, each.name): each.replicas for each in workloads}
+        replicas = {(workload.namespace, workload.kind, workload.name): workload.replicas for workload in workloads}
         before = self._replicas
         changed = [key for key, number in replicas.items() if key in before and before[key] != number]
         kept = {key: at for key, at in self._changed.items() if key in replicas}
@@ -174,13 +176,13 @@ class RecentScaling:
     def beside(self, autoscalers: Iterable[Autoscaler]) -> tuple[Autoscaler, ...]:
         """The autoscalers with the last change of what they scale, and everybody else's changes as those of an
         autoscaler without a kind."""
-        found = []
+        scaled = []
         latest = dict(self._changed)
-        for each in autoscalers:
-            at = latest.pop((each.namespace, each.kind, each.name), None)
-            later = max((time for time in (at, each.scaled_at) if time is not None), default=None)
-            found.append(msgspec.structs.replace(each, scaled_at=later))
-        return (*found, *(Autoscaler(*key, scaled_at=at, own_kind="") for key, at in latest.items()))
+        for autoscaler in autoscalers:
+            at = latest.pop((autoscaler.namespace, autoscaler.kind, autoscaler.name), None)
+            later = max((time for time in (at, autoscaler.scaled_at) if time is not None), default=None)
+            scaled.append(msgspec.structs.replace(autoscaler, scaled_at=later))
+        return (*scaled, *(Autoscaler(*key, scaled_at=at, own_kind="") for key, at in latest.items()))
 
 
 class InvalidAnnotations:
@@ -191,19 +193,26 @@ class InvalidAnnotations:
         self._told: set[tuple[WriteTarget, str]] = set()
 
     def observe(self, workloads: Iterable[Workload], namespaces: Iterable[Namespace], pods: Iterable[Pod]) -> None:
-        found: set[tuple[WriteTarget, str]] = set()
-        for each in workloads:
-            for why in self._wrong(each.annotations):
-                found.add((WriteTarget(each.kind, each.name, each.namespace, each.uid, each.api_version), why))
+        wrong: set[tuple[WriteTarget, str]] = set()
+        for workload in workloads:
+            for why in self._wrong(workload.annotations):
+                wrong.add(
+                    (
+                        WriteTarget(
+                            workload.kind, workload.name, workload.namespace, workload.uid, workload.api_version
+                        ),
+                        why,
+                    )
+                )
         for namespace in namespaces:
             for why in self._wrong(namespace.annotations):
-                found.add((WriteTarget("Namespace", namespace.name), why))
+                wrong.add((WriteTarget("Namespace", namespace.name), why))
         for pod in pods:
             for why in self._wrong(pod.annotations):
-                found.add((WriteTarget("Pod", pod.name, pod.namespace, pod.uid), why))
-        for target, why in sorted(found - self._told, key=str):
+                wrong.add((WriteTarget("Pod", pod.name, pod.namespace, pod.uid), why))
+        for target, why in sorted(wrong - self._told, key=str):
             self._tell(target, why)
-        self._told = found
+        self._told = wrong
 
     def _wrong(self, annotations: Mapping[str, str]) -> Iterator[str]:
         if not annotations:

@@ -35,14 +35,14 @@ def choose(moment: Moment, settings: Settings, stopped: Callable[[str], str | No
     why = unsteered(settings.eviction.landing, schedulers, moment.steered)
     plans: list[RequestedPlan] = []
     skipped: list[str] = []
-    for each in planners():
-        if each.name not in settings.eviction.planners:
+    for candidate in planners():
+        if candidate.name not in settings.eviction.planners:
             continue
-        reason = each.idle(demand) or stopped(each.name) or (why if each.needs_landing else None)
+        reason = candidate.idle(demand) or stopped(candidate.name) or (why if candidate.needs_landing else None)
         if reason is None:
-            plans.append(request_plan(each, settings, moment.steered))
+            plans.append(request_plan(candidate, settings, moment.steered))
         else:
-            skipped.append(f"{each.name}: {reason}")
+            skipped.append(f"{candidate.name}: {reason}")
     concerned = None
     if all(planner(plan.kind).needs_confirmation for plan in plans):
         concerned = tuple(f"{pod.namespace}/{pod.name}" for pod in pods if pod.node in hot)
@@ -60,9 +60,9 @@ def request_plan(planner: Planner, settings: Settings, steered: frozenset[str]) 
 
 def explaining_rules(node: str, settings: Settings, moment: Moment) -> GateRules:
     """Those of the planner that would move a pod off this node: relieve where it is overloaded, else another."""
-    chosen = [each for each in planners() if each.name in settings.eviction.planners] or list(planners())
+    chosen = [candidate for candidate in planners() if candidate.name in settings.eviction.planners] or list(planners())
     hot = node in (moment.history.confirmed or ())
-    fitting = next((each for each in chosen if each.needs_confirmation == hot), chosen[0])
+    fitting = next((candidate for candidate in chosen if candidate.needs_confirmation == hot), chosen[0])
     return rules_for(fitting, rules_of(settings), moment.steered)
 
 

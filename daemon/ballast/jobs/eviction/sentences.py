@@ -21,7 +21,7 @@ NAMED = 5
 
 def never_allowing(budgets: Iterable[DisruptionBudget]) -> str | None:
     """The first disruption budgets that can never allow an eviction, and why."""
-    never = sorted((f"{each.namespace}/{each.name}", each.never) for each in budgets if each.never)
+    never = sorted((f"{budget.namespace}/{budget.name}", budget.never) for budget in budgets if budget.never)
     if not never:
         return None
     more = f" and {len(never) - NAMED:,} more" if len(never) > NAMED else ""
@@ -30,8 +30,8 @@ def never_allowing(budgets: Iterable[DisruptionBudget]) -> str | None:
 
 def not_watched(kind: str, age: float, problem: str | None) -> str:
     """ "the pods were last seen 2 min ago: connection refused"."""
-    seen = "have never been seen" if math.isinf(age) else f"were last seen {duration(age)} ago"
-    return f"the {kind} {seen}" + (f": {problem}" if problem else "")
+    last = "have never been seen" if math.isinf(age) else f"were last seen {duration(age)} ago"
+    return f"the {kind} {last}" + (f": {problem}" if problem else "")
 
 
 def plan_sentence(plan: EvictionPlan, attempts: Sequence[Attempt], *, acts: bool, held: str | None = None) -> str:
