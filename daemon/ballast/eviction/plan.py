@@ -141,7 +141,7 @@ class _Screening:
     def lower(self, pods: Ints, check: str) -> None:
         self.numbers[pods] = np.minimum(self.numbers[pods], NUMBER[check])
 
-    def refused(self, gate: Gate, placement: SimulatedPlacement, pod: int) -> tuple[str, Ints] | None:
+    def admit(self, gate: Gate, placement: SimulatedPlacement, pod: int) -> tuple[str, Ints] | None:
         """The check by which `gate` refuses the pod, and the pods that it refuses likewise; None if it admits it."""
         refusal = gate.admit(self.layout.pods[pod], _FITS)
         if refusal is None:
@@ -270,7 +270,7 @@ class _PlanBuilder:
 
     def _admission(self, placement: SimulatedPlacement) -> Admit:
         def admit(pod: int, target: int) -> Ints | None:
-            refusal = self._screening.refused(self._gate, placement, pod)
+            refusal = self._screening.admit(self._gate, placement, pod)
             if refusal is None:
                 return None
             check, alike = refusal
@@ -284,7 +284,7 @@ class _PlanBuilder:
         gate = self._gate.rehearsal()
 
         def admit(pod: int, target: int) -> Ints | None:
-            refusal = self._screening.refused(gate, placement, pod)
+            refusal = self._screening.admit(gate, placement, pod)
             return None if refusal is None else refusal[1]
 
         return admit

@@ -107,21 +107,21 @@ class RecentEvictions:
         """It certainly did not happen."""
         self._evictions.pop(uid, None)
 
-    def without_effect(self, node: str, resource: str, why: str, now: float) -> None:
+    def note_useless(self, node: str, resource: str, why: str, now: float) -> None:
         """Moves off a node did not lower this load; it is left alone for an hour, doubled each time up to a day."""
         before = self._ineffective.get((node, resource))
         times = before.times + 1 if before else 1
         until = now + _doubled(STOP_FOR, times, DAY)
         self._ineffective[node, resource] = Ineffective(node, resource, until, times, why)
 
-    def restarted(self, workload: WorkloadKey, seconds: float) -> None:
+    def note_restart(self, workload: WorkloadKey, seconds: float) -> None:
         """A replacement was Ready so many seconds after the eviction; the newest counts half."""
         before = self._restarts.pop(workload, seconds)
         self._restarts[workload] = round((before + seconds) / 2, 1)
         while len(self._restarts) > MOST_RESTARTS:
             del self._restarts[next(iter(self._restarts))]
 
-    def refused(self, workload: WorkloadKey, now: float) -> float:
+    def back_off(self, workload: WorkloadKey, now: float) -> float:
         """The API server refused one of its pods; returns the seconds for which it is left alone."""
         before = self._rests.get(workload)
         times = before.times + 1 if before else 1
@@ -132,7 +132,7 @@ class RecentEvictions:
     def rest(self, workload: WorkloadKey, until: float) -> None:
         self._rests[workload] = WorkloadBackoff(workload, until, 0)
 
-    def came_back(self, workload: WorkloadKey, now: float) -> None:
+    def note_return(self, workload: WorkloadKey, now: float) -> None:
         """A replacement went to where its predecessor was taken from."""
         self._returned[workload] = now
 

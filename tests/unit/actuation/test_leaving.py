@@ -156,13 +156,13 @@ def test_a_probe_on_the_only_feasible_node_shows_nothing() -> None:
     replacements = ReplacementReservations(extender, clock)
     step = _step()
     replacements.probe("default-scheduler", step.uid)
-    replacements.probed(step, chosen=False)
+    replacements.end_probe(step, chosen=False)
     assert replacements.may_probe("default-scheduler")
     replacements.probe("default-scheduler", step.uid)
-    replacements.probed(msgspec.structs.replace(step, landed_on="n5"))
+    replacements.end_probe(msgspec.structs.replace(step, landed_on="n5"))
     assert replacements.may_probe("default-scheduler")
     replacements.probe("default-scheduler", step.uid)
-    replacements.probed(step)
+    replacements.end_probe(step)
     assert not replacements.may_probe("default-scheduler")
 
 

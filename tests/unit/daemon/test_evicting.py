@@ -136,11 +136,11 @@ def test_a_node_has_to_be_hot_for_some_windows_in_a_row(calm: Rig) -> None:
 def test_without_a_known_landing_one_eviction_shows_whether_it_is_steered(
     calm: Rig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    daemon, probed = evicting(calm, steered=False), ReplacementReservations.probed
+    daemon, probed = evicting(calm, steered=False), ReplacementReservations.end_probe
     # The stock scheduler of this cluster happens to choose the target too, which shows nothing.
     monkeypatch.setattr(
         ReplacementReservations,
-        "probed",
+        "end_probe",
         lambda self, step, *, chosen: probed(self, msgspec.structs.replace(step, landed_on="other"), chosen=chosen),
     )
     assert evict(daemon).startswith("relieve: evicted 1 of 1 pod")

@@ -36,11 +36,11 @@ def remembering(*evictions: PastEviction) -> RecentEvictions:
 @given(EVICTIONS)
 def test_what_is_written_is_read_again(evictions: list[PastEviction]) -> None:
     memory = remembering(*evictions)
-    memory.refused(WEB, NOW)
-    memory.came_back(API, NOW)
+    memory.back_off(WEB, NOW)
+    memory.note_return(API, NOW)
     memory.stop("rebalance", "it did nothing", NOW)
-    memory.restarted(WEB, 12.0)
-    memory.without_effect("n1", "cpu", "it did not fall", NOW)
+    memory.note_restart(WEB, 12.0)
+    memory.note_useless("n1", "cpu", "it did not fall", NOW)
     memory.probed = {"default-scheduler": NOW}
     again = RecentEvictions.decode(memory.encode())
     assert again.history(NOW) == memory.history(NOW)
@@ -118,24 +118,24 @@ def test_what_was_only_imagined_counts_and_is_not_written() -> None:
 def test_a_node_that_moves_did_not_help_is_left_alone_for_that_cause_and_longer_each_time() -> None:
     memory = RecentEvictions()
     for hours in (1, 2, 4):
-        memory.without_effect("n1", "cpu", "its cpu did not fall", NOW)
+        memory.note_useless("n1", "cpu", "its cpu did not fall", NOW)
         assert ("n1", "cpu") in memory.history(NOW + hours * HOUR - 1).ineffective
         assert memory.history(NOW + hours * HOUR).ineffective == {}
 
 
 def test_a_restart_time_follows_what_is_measured() -> None:
     memory = RecentEvictions()
-    memory.restarted(WEB, 10.0)
-    memory.restarted(WEB, 30.0)
+    memory.note_restart(WEB, 10.0)
+    memory.note_restart(WEB, 30.0)
     assert memory.history(NOW).restarts == {WEB: 20.0}
 
 
 def test_a_workload_refused_for_months_only_rests_longest() -> None:
     memory = RecentEvictions()
-    rests = {memory.refused(WEB, NOW) for _ in range(3000)}
+    rests = {memory.back_off(WEB, NOW) for _ in range(3000)}
     assert max(rests) == LONGEST_REST
     for _ in range(3000):
-        memory.without_effect("n1", "cpu", "its cpu did not fall", NOW)
+        memory.note_useless("n1", "cpu", "its cpu did not fall", NOW)
     assert ("n1", "cpu") in memory.history(NOW + DAY - 1).ineffective
     again = RecentEvictions.decode(memory.encode())
-    assert again.refused(WEB, NOW) == LONGEST_REST
+    assert again.back_off(WEB, NOW) == LONGEST_REST

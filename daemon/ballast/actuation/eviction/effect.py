@@ -107,7 +107,7 @@ def measured(plan: Running, snapshot: Snapshot) -> dict[str, dict[str, float]]:
     }
 
 
-def share(expected: Loads, seen: Loads) -> float | None:
+def share(expected: Loads, observed: Loads) -> float | None:
     """How much of the expected change was seen: 1 all of it, 0 nothing, below 0 the contrary; None if it is unknown.
 
     The projection of what was seen on what was expected.
@@ -115,9 +115,9 @@ def share(expected: Loads, seen: Loads) -> float | None:
     dot = norm = 0.0
     for node, changes in expected.items():
         for resource, change in changes.items():
-            change_seen = seen.get(node, {}).get(resource)
-            if change_seen is not None:
-                dot += change * change_seen
+            actual = observed.get(node, {}).get(resource)
+            if actual is not None:
+                dot += change * actual
                 norm += change * change
     return None if norm < FAINT**2 else dot / norm
 

@@ -32,7 +32,7 @@ class EvictionEvents:
         self._count = metrics.evictions
         self._effects = metrics.eviction_effects
 
-    def evicted(self, planner: str, step: StepRecord, facts: Facts) -> None:
+    def report_eviction(self, planner: str, step: StepRecord, facts: Facts) -> None:
         self._count.labels(planner, "evicted").inc()
         node = facts.nodes.get(step.source)
         to = f", to go to {step.target}" if step.target else ""
@@ -45,28 +45,30 @@ class EvictionEvents:
             moved = f"{step.pod} was evicted from {step.source}{to}: {step.reason}"
             self._emit(_target(step.workload), "PodEvicted", moved)
 
-    def refused(self, planner: str, status: str, check: str) -> None:
+    def report_refusal(self, planner: str, status: str, check: str) -> None:
         self._count.labels(planner, "budget" if check == "pdb" else status).inc()
 
-    def unknown(self, planner: str) -> None:
+    def report_unknown(self, planner: str) -> None:
         self._count.labels(planner, "unknown").inc()
 
-    def followed(self, planner: str, found: Followed) -> None:
-        for step in found.landed:
+    def report_followed(self, planner: str, followed: Followed) -> None:
+        for step in followed.landed:
             there = step.landed_on == step.target or step.target is None
-            result = "returned" if step in found.returned else "landed" if there else "elsewhere"
+            result = "returned" if step in followed.returned else "landed" if there else "elsewhere"
             self._effects.labels(planner, result).inc()
-        self._effects.labels(planner, "ready").inc(len(found.ready))
-        for step in found.late:
+        self._effects.labels(planner, "ready").inc(len(followed.ready))
+        for step in followed.late:
             self._effects.labels(planner, "late").inc()
             if step.workload is not None:
                 self._emit(_target(step.workload), "ReplacementLate", f"{step.why}; {planner} stops", warning=True)
-        for step in found.returned:
+        for step in followed.returned:
             if step.workload is not None:
                 why = f"the replacement of {step.pod} went back to {step.source}; the workload is left alone"
                 self._emit(_target(step.workload), "ReplacementReturned", why, warning=True)
-        if found.finished and found.share is not None:
-            self._effects.labels(planner, "without-effect" if found.stop or found.ineffective else "effective").inc()
+        if followed.finished and followed.share is not None:
+            self._effects.labels(
+                planner, "without-effect" if followed.stop or followed.ineffective else "effective"
+            ).inc()
 
     def _emit(self, target: WriteTarget, reason: str, message: str, *, warning: bool = False) -> None:
         self._events.emit(target, reason, message, part=PART, warning=warning)

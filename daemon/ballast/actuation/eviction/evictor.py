@@ -243,22 +243,22 @@ class Evictor:
         pod = find(move.pod)
         if pod is None or (problem := other(pod, move)) is not None:
             why = f"{move.pod} is gone" if pod is None else problem or ""
-            return self._not_evicted(running, Attempt(move.pod, StepStatus.FAILED, why))
+            return self._report(running, Attempt(move.pod, StepStatus.FAILED, why))
         if self.options.acts and self.recorder.knows(pod.uid):
             why = f"{move.pod} was evicted already, or it is unknown whether it was"
-            return self._not_evicted(running, Attempt(move.pod, StepStatus.REFUSED, why, "identity"))
+            return self._report(running, Attempt(move.pod, StepStatus.REFUSED, why, "identity"))
         judge = gate()
         for evicted in self.recorder.batch:
             judge.tally.add(judge.facts, evicted, shown=leaves(find(f"{evicted.namespace}/{evicted.name}"), evicted))
         refusal = judge.judge(pod, outlook(move, pod, judge.facts, self._reserved.extender.fits))
         if refusal is not None:
-            return self._not_evicted(running, Attempt(move.pod, StepStatus.REFUSED, refusal.reason, refusal.check))
+            return self._report(running, Attempt(move.pod, StepStatus.REFUSED, refusal.reason, refusal.check))
         probe = move.target is not None and not self._reserved.steered(pod.scheduler_name)
         if probe and not self._reserved.may_probe(pod.scheduler_name):
             name = pod.scheduler_name
             why = f"one eviction at a time tests whether the extender steers {name}'s pods; waiting for it"
-            return self._not_evicted(running, Attempt(move.pod, StepStatus.REFUSED, why, "reservation"))
-        step = prepared(move, pod, judge.facts, self.recorder.pods, self._clock.wall(), probe=probe)
+            return self._report(running, Attempt(move.pod, StepStatus.REFUSED, why, "reservation"))
+        step = prepare_step(move, pod, judge.facts, self.recorder.pods, self._clock.wall(), probe=probe)
         if step.probe:
             self._reserved.probe(step.scheduler, step.uid)
         deployment = judge.facts.surging(pod) if self._surges is not None else None
@@ -267,32 +267,32 @@ class Evictor:
         if self.options.acts:
             return self._evict(running, step, pod, waiting, judge)
         past = past_eviction(step, running.kind, at_once(judge, pod), imagined=True)
-        self.recorder.evicted(past, pod)
+        self.recorder.record(past, pod)
         self._imagined.append(step)
-        return self._not_evicted(running, Attempt(move.pod, DRY_RUN))
+        return self._report(running, Attempt(move.pod, DRY_RUN))
 
     def _surge(self, running: Running, step: StepRecord, pod: Pod, deployment: Workload, judge: Gate) -> Tried:
         """One more replica, towards the target; `surges` follows it."""
         assert self._surges is not None
-        self._reserved.hold(self._reserved.wanted(step, pod, ()))
+        self._reserved.hold(self._reserved.reservations_for(step, pod, ()))
         problem = self._reserved.keep_off(step) or self._surges.begin(running, step, deployment)
         if problem is not None:
             self._reserved.release_all(step)
-            self.recorder.refused(step.workload, step.time)
-            return self._not_evicted(running, Attempt(step.pod, StepStatus.REFUSED, problem))
+            self.recorder.back_off(step.workload, step.time)
+            return self._report(running, Attempt(step.pod, StepStatus.REFUSED, problem))
         past = past_eviction(step, running.kind, at_once(judge, pod))
-        self.recorder.evicted(past, pod)
+        self.recorder.record(past, pod)
         return Tried(running, Attempt(step.pod, SURGING))
 
     def _evict(self, running: Running, step: StepRecord, pod: Pod, waiting: Sequence[Pod], judge: Gate) -> Tried:
         """Recorded, room held, evicted; in this order."""
         running = msgspec.structs.replace(running, steps=(*running.steps, step))
         past = past_eviction(step, running.kind, at_once(judge, pod))
-        self.recorder.evicted(past, pod, running)
-        self._reserved.hold(self._reserved.wanted(step, pod, waiting))
+        self.recorder.record(past, pod, running)
+        self._reserved.hold(self._reserved.reservations_for(step, pod, waiting))
         problem = self.recorder.save(f"about to evict {step.pod} from {step.source}") or self._reserved.keep_off(step)
         if problem is not None:
-            return self._undone(running, step, Attempt(step.pod, StepStatus.FAILED, problem), goes_on=False)
+            return self._undo(running, step, Attempt(step.pod, StepStatus.FAILED, problem), goes_on=False)
         if self.options.nominate:
             for pod_waiting in waiting:
                 self._writer.submit(nomination(pod_waiting, step.source), deadline=self._writer.within(PATIENCE))
@@ -303,12 +303,12 @@ class Evictor:
     def _outcome(self, running: Running, step: StepRecord, pod: Pod, outcome: WriteOutcome, judge: Gate) -> Tried:
         said = answer(outcome)
         if said is EvictionResponse.DONE or (said is EvictionResponse.REJECTED and evicts_itself(pod, outcome)):
-            self.events.evicted(running.kind, step, judge.facts)
-            running = self.recorder.changed(running, msgspec.structs.replace(step, status=StepStatus.EVICTED))
+            self.events.report_eviction(running.kind, step, judge.facts)
+            running = self.recorder.update(running, msgspec.structs.replace(step, status=StepStatus.EVICTED))
             return Tried(running, Attempt(step.pod, StepStatus.EVICTED))
         if said is EvictionResponse.UNKNOWN:
-            self.events.unknown(running.kind)
-            running = self.recorder.changed(running, msgspec.structs.replace(step, why=outcome.reason))
+            self.events.report_unknown(running.kind)
+            running = self.recorder.update(running, msgspec.structs.replace(step, why=outcome.reason))
             return Tried(running, Attempt(step.pod, StepStatus.RECORDED, outcome.reason), goes_on=False)
         attempt = Attempt(step.pod, StepStatus.FAILED, outcome.reason)
         if said in (EvictionResponse.BUDGET, EvictionResponse.TWO_BUDGETS):
@@ -316,7 +316,7 @@ class Evictor:
         elif said in (EvictionResponse.FORBIDDEN, EvictionResponse.REJECTED, EvictionResponse.HELD_BACK):
             attempt = Attempt(step.pod, StepStatus.REFUSED, outcome.reason)
         if said not in (EvictionResponse.OTHER_POD, EvictionResponse.HELD_BACK):
-            self.recorder.refused(step.workload, self._clock.wall())
+            self.recorder.back_off(step.workload, self._clock.wall())
         self._forbidden += said is EvictionResponse.FORBIDDEN
         goes_on = said in (
             EvictionResponse.BUDGET,
@@ -325,21 +325,21 @@ class Evictor:
             EvictionResponse.FORBIDDEN,
             EvictionResponse.REJECTED,
         )
-        return self._undone(running, step, attempt, goes_on=goes_on and self._forbidden < FORBIDDEN)
+        return self._undo(running, step, attempt, goes_on=goes_on and self._forbidden < FORBIDDEN)
 
-    def _undone(self, running: Running, step: StepRecord, attempt: Attempt, *, goes_on: bool) -> Tried:
+    def _undo(self, running: Running, step: StepRecord, attempt: Attempt, *, goes_on: bool) -> Tried:
         """It certainly did not happen."""
         self._reserved.release_all(step)
         self._reserved.unprobe(step)
         ended = msgspec.structs.replace(step, status=StepStatus(attempt.status), why=attempt.why)
-        return self._not_evicted(self.recorder.undone(running, ended), attempt)._replace(goes_on=goes_on)
+        return self._report(self.recorder.undo(running, ended), attempt)._replace(goes_on=goes_on)
 
-    def _not_evicted(self, running: Running, attempt: Attempt) -> Tried:
-        self.events.refused(running.kind, attempt.status, attempt.check)
+    def _report(self, running: Running, attempt: Attempt) -> Tried:
+        self.events.report_refusal(running.kind, attempt.status, attempt.check)
         return Tried(running, attempt)
 
 
-def prepared(move: Move, pod: Pod, facts: Facts, pods: Iterable[Pod], now: float, *, probe: bool) -> StepRecord:
+def prepare_step(move: Move, pod: Pod, facts: Facts, pods: Iterable[Pod], now: float, *, probe: bool) -> StepRecord:
     """The step as it is written down; `pods` are those of a moment ago."""
     owner = pod.owner.uid if pod.owner else ""
     siblings = (sibling for sibling in pods if owner and sibling.owner is not None and sibling.owner.uid == owner)

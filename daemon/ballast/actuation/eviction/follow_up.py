@@ -32,10 +32,10 @@ class FollowedPods:
     """Of all pods those that the plans ask for."""
 
     def __init__(
-        self, pods: Iterable[Pod], plans: Sequence[Running], wanted: Mapping[WorkloadKey, int] | None = None
+        self, pods: Iterable[Pod], plans: Sequence[Running], replicas: Mapping[WorkloadKey, int] | None = None
     ) -> None:
-        """`wanted` are the replicas that workloads ask for now."""
-        self._wanted = wanted or {}
+        """`replicas` are the replicas that workloads ask for now."""
+        self._replicas = replicas or {}
         steps = [step for plan in plans for step in plan.steps]
         owners = {step.owner for step in steps if step.owner}
         uids = {uid for step in steps for uid in (step.uid, *step.starts)}
@@ -50,7 +50,7 @@ class FollowedPods:
 
     def enough(self, step: StepRecord) -> bool:
         """Whether its workload has all the pods that it wants now without a replacement: it was scaled down."""
-        replicas = self._wanted.get(step.workload) if step.workload is not None else None
+        replicas = self._replicas.get(step.workload) if step.workload is not None else None
         there = sum(not pod.deleting for pod in self._owned.get(step.owner, ()))
         return replicas is not None and replicas < step.replicas and there >= replicas
 
@@ -68,10 +68,10 @@ class FollowedPods:
         return chosen
 
 
-def follow_steps(plan: Running, seen: FollowedPods, *, now: float, ready_within: float) -> Followed:
+def follow_steps(plan: Running, watched: FollowedPods, *, now: float, ready_within: float) -> Followed:
     """What became of the steps of the plan by `now`. `ready_within` is seconds."""
     followed = Followed(plan)
-    steps = tuple(_step(_past(step, now), seen, followed, now, ready_within) for step in plan.steps)
+    steps = tuple(_follow_step(_past(step, now), watched, followed, now, ready_within) for step in plan.steps)
     followed.plan = replace(plan, time=min(plan.time, now), steps=steps)
     followed.changed = steps != plan.steps
     if followed.late:
@@ -86,52 +86,56 @@ def _past(step: StepRecord, now: float) -> StepRecord:
     return replace(step, **ahead) if ahead else step
 
 
-def _step(step: StepRecord, seen: FollowedPods, found: Followed, now: float, ready_within: float) -> StepRecord:
-    started = tuple(uid for uid in step.starts if uid in step.started or (uid in seen.pods and seen.pods[uid].node))
+def _follow_step(
+    step: StepRecord, watched: FollowedPods, followed: Followed, now: float, ready_within: float
+) -> StepRecord:
+    started = tuple(
+        uid for uid in step.starts if uid in step.started or (uid in watched.pods and watched.pods[uid].node)
+    )
     if started != step.started:
         step = replace(step, started=started)
     if not step.open:
         return step
-    victim = seen.pods.get(step.uid)
+    victim = watched.pods.get(step.uid)
     there = victim is not None and not victim.finished
     if step.status is StepStatus.RECORDED:
         if there and victim is not None and not victim.deleting:
             if now - step.time < UNSURE:
                 return step
             failed = replace(step, status=StepStatus.FAILED, why=step.why or f"{step.pod} was not evicted")
-            found.failed.append(failed)
+            followed.failed.append(failed)
             return failed
         step = replace(step, status=StepStatus.EVICTED, why="")
     if there and step.status is StepStatus.EVICTED:
-        found.leaving.append(step)
+        followed.leaving.append(step)
     elif not there and not step.gone_at:
         step = replace(step, gone_at=now)
-    step = _replaced(step, seen, found, now)
-    if step.open and not there and not step.replacement and seen.enough(step):
+    step = _with_replacement(step, watched, followed, now)
+    if step.open and not there and not step.replacement and watched.enough(step):
         return replace(step, status=StepStatus.READY, ready_at=now, why="its workload has as many pods as it wants")
     if step.open and now - max(step.time, step.gone_at) > (ENDING if there else ready_within):
         step = replace(step, status=StepStatus.STOPPED, why=_lateness(step, ready_within, there=there))
-        found.late.append(step)
+        followed.late.append(step)
     return step
 
 
-def _replaced(step: StepRecord, seen: FollowedPods, found: Followed, now: float) -> StepRecord:
+def _with_replacement(step: StepRecord, watched: FollowedPods, followed: Followed, now: float) -> StepRecord:
     if not step.owner:
         return replace(step, status=StepStatus.READY, ready_at=now) if step.gone_at else step
-    pod = seen.replacement(step)
+    pod = watched.replacement(step)
     if pod is None or not pod.node:
         return replace(step, status=StepStatus.EVICTED, replacement=pod.uid if pod else "", landed_on="", landed_at=0.0)
     if step.status is StepStatus.EVICTED:
         bound = min(now, pod.scheduled_at or now)
         step = replace(step, status=StepStatus.LANDED, replacement=pod.uid, landed_on=pod.node, landed_at=bound)
-        found.landed.append(step)
+        followed.landed.append(step)
         if pod.node == step.source:
-            found.returned.append(step)
-            found.sentences.append(f"the replacement of {step.pod} went back to {step.source}")
+            followed.returned.append(step)
+            followed.sentences.append(f"the replacement of {step.pod} went back to {step.source}")
     if not pod.ready:
         return step
     step = replace(step, status=StepStatus.READY, ready_at=now)
-    found.ready.append(step)
+    followed.ready.append(step)
     return step
 
 
@@ -144,46 +148,46 @@ def _lateness(step: StepRecord, ready_within: float, *, there: bool) -> str:
     return f"the replacement of {step.pod}{where} was not Ready within {ready_within:.0f} s"
 
 
-def _judge(found: Followed, snapshot: Snapshot, now: float, window: float, ready_within: float) -> None:
+def _judge(followed: Followed, snapshot: Snapshot, now: float, window: float, ready_within: float) -> None:
     """Once every step has ended: whether the plan did what it said."""
-    plan = found.plan
+    plan = followed.plan
     happened = [step for step in plan.steps if step.happened]
     if not happened:
-        found.finished = True
+        followed.finished = True
         return
     planner = find(plan.kind)
     if planner is not None and planner.effect is Effect.STARTS:
-        _judge_starts(found, happened, now, ready_within)
+        _judge_starts(followed, happened, now, ready_within)
         return
     ended = max(max(step.ready_at, step.landed_at, step.gone_at) for step in happened)
     if snapshot.time < ended + window:
         return
-    found.finished = True
+    followed.finished = True
     verdict = effect.judge(plan, happened, snapshot)
-    found.share, found.measured = verdict.share, verdict.measured
-    if found.share is None:
-        found.sentences.append(f"{plan.kind} of {len(happened)} pods: its effect cannot be told from chance")
+    followed.share, followed.measured = verdict.share, verdict.measured
+    if followed.share is None:
+        followed.sentences.append(f"{plan.kind} of {len(happened)} pods: its effect cannot be told from chance")
         return
     pods = "1 pod" if len(happened) == 1 else f"{len(happened)} pods"
-    effect_seen = f"loads changed by {found.share:.0%} of what was predicted"
-    found.sentences.append(f"{plan.kind} of {pods}: {effect_seen}")
+    effect_seen = f"loads changed by {followed.share:.0%} of what was predicted"
+    followed.sentences.append(f"{plan.kind} of {pods}: {effect_seen}")
     if verdict.failed and planner is not None and planner.needs_confirmation:
-        found.ineffective = verdict.ineffective
+        followed.ineffective = verdict.ineffective
     elif verdict.failed:
-        found.stop = f"{plan.kind} is stopped for a while: {effect_seen}"
+        followed.stop = f"{plan.kind} is stopped for a while: {effect_seen}"
 
 
-def _judge_starts(found: Followed, happened: Sequence[StepRecord], now: float, ready_within: float) -> None:
+def _judge_starts(followed: Followed, happened: Sequence[StepRecord], now: float, ready_within: float) -> None:
     awaited = sum(len(step.starts) for step in happened)
     started = sum(len(step.started) for step in happened)
-    if started < awaited and now < found.plan.time + ready_within:
+    if started < awaited and now < followed.plan.time + ready_within:
         return
-    found.finished = True
-    found.share = started / awaited if awaited else None
-    found.measured = Measured(started=started, share=found.share)
-    found.sentences.append(f"{found.plan.kind} started {started} of {awaited} waiting pods")
+    followed.finished = True
+    followed.share = started / awaited if awaited else None
+    followed.measured = Measured(started=started, share=followed.share)
+    followed.sentences.append(f"{followed.plan.kind} started {started} of {awaited} waiting pods")
     if awaited and not started:
-        found.stop = f"{found.plan.kind} stops: none of {awaited} waiting pods that it made room for started"
+        followed.stop = f"{followed.plan.kind} stops: none of {awaited} waiting pods that it made room for started"
 
 
 def had_a_choice(
@@ -226,8 +230,8 @@ class PlanFollower:
             self._update_reservations(followed)
             if not followed.plan.open:
                 _judge(followed, snapshot, now, window, self._options.ready_within)
-            self._recorder.followed(plan.kind, followed, now, rest=self._options.window)
-            self._events.followed(plan.kind, followed)
+            self._recorder.learn(plan.kind, followed, now, rest=self._options.window)
+            self._events.report_followed(plan.kind, followed)
             changed |= followed.changed or followed.finished or bool(followed.leaving)
             sentences += followed.sentences
         self._recorder.forget(now)
@@ -241,7 +245,7 @@ class PlanFollower:
             if step.probe:
                 fits = self._reserved.extender.fits
                 chosen = had_a_choice(step, self._recorder.pods, self._recorder.nodes, fits)
-                self._reserved.probed(step, chosen=chosen)
+                self._reserved.end_probe(step, chosen=chosen)
         for step in followed.leaving:
             self._reserved.extend(step)
         for step in (*followed.failed, *followed.late):

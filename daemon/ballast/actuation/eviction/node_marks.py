@@ -63,7 +63,7 @@ class LeavingTaints:
         if not self.sets:
             return None
         self._left.add(node)
-        outcome = self._changed(node, leaving=True, part=PART)
+        outcome = self._set_taints(node, leaving=True, part=PART)
         if not outcome.done:
             return f"{node} could not be tainted: {outcome.reason}"
         self._shut.discard(node)
@@ -72,26 +72,26 @@ class LeavingTaints:
             if name in self._left or name in self._shut:
                 continue
             self._shut.add(name)
-            if not self._changed(name, loaded=True, part=PART).done:
+            if not self._set_taints(name, loaded=True, part=PART).done:
                 break
         return None
 
-    def settle(self, wanted: Collection[str], nodes: Iterable[Node], now: float = 0.0) -> None:
-        """Takes the taints from every node that carries one and is not among the `wanted` ones; from loaded nodes when
+    def settle(self, needed: Collection[str], nodes: Iterable[Node], now: float = 0.0) -> None:
+        """Takes the taints from every node that carries one and is not among the `needed` ones; from loaded nodes when
         no pod is waited for, or after a while."""
-        avoided = set(self._avoided) if wanted and now < self._since + ROUND else set[str]()
+        avoided = set(self._avoided) if needed and now < self._since + ROUND else set[str]()
         keys = {node.name: {taint.key for taint in node.taints} for node in nodes}
         left = self._left | {name for name, carried in keys.items() if self._leaving in carried}
         shut = self._shut | {name for name, carried in keys.items() if self._loaded in carried}
-        self._give_back((left | (shut - avoided)) - set(wanted))
+        self._give_back((left | (shut - avoided)) - set(needed))
 
     def _give_back(self, names: Collection[str]) -> None:
         for name in sorted(names):
-            if self._changed(name, part=None).result in (Result.DONE, Result.GONE):
+            if self._set_taints(name, part=None).result in (Result.DONE, Result.GONE):
                 self._left.discard(name)
                 self._shut.discard(name)
 
-    def _changed(self, node: str, *, part: str | None, leaving: bool = False, loaded: bool = False) -> WriteOutcome:
+    def _set_taints(self, node: str, *, part: str | None, leaving: bool = False, loaded: bool = False) -> WriteOutcome:
         def change(taints: Taints) -> Taints:
             return with_taint(with_taint(taints, self._leaving, leaving), self._loaded, loaded)
 
@@ -159,24 +159,24 @@ class EmptyNodes:
         self._prefix, self._key = prefix, f"{prefix}/{EMPTY}"
 
     def mark(
-        self, wanted: Collection[str], nodes: Iterable[Node], pods_on: Callable[[str], Iterable[Pod]]
+        self, needed: Collection[str], nodes: Iterable[Node], pods_on: Callable[[str], Iterable[Pod]]
     ) -> str | None:
-        """Marks the `wanted` nodes, gives the others back; the first problem, or None."""
+        """Marks the `needed` nodes, gives the others back; the first problem, or None."""
         problems: list[WriteOutcome] = []
         for node in nodes:
-            keep, empty = node.name in wanted, False
+            keep, empty = node.name in needed, False
             if keep:
                 empty = all(ends_with_its_node(pod) or pod.finished for pod in pods_on(node.name))
             if keep or handed_over(node, self._prefix):
-                problems += [outcome for outcome in self._changed(node, keep, empty) if not outcome.done]
+                problems += [outcome for outcome in self._changes(node, keep, empty) if not outcome.done]
         return f"{problems[0].write.target}: {problems[0].reason}" if problems else None
 
-    def _changed(self, node: Node, keep: bool, empty: bool) -> Iterable[WriteOutcome]:
+    def _changes(self, node: Node, keep: bool, empty: bool) -> Iterable[WriteOutcome]:
         """The taint first, the label last; the other way round where the node is given back."""
         why = "the other nodes can do without it" if keep else "it is needed again"
         labelled = self._key in node.labels
         if labelled and not empty:
-            yield self._labelled(node, None, why)
+            yield self._label(node, None, why)
         if keep != any(taint.key == self._key for taint in node.taints):
             yield replace_taints(
                 self._api,
@@ -187,9 +187,9 @@ class EmptyNodes:
                 reason=why,
             )
         if empty and not labelled:
-            yield self._labelled(node, "true", why)
+            yield self._label(node, "true", why)
 
-    def _labelled(self, node: Node, value: str | None, why: str) -> WriteOutcome:
+    def _label(self, node: Node, value: str | None, why: str) -> WriteOutcome:
         write = node_metadata(node.name, {self._key: value}, {}, part=PART, reason=why)
         return self._writer.submit(replace(write, event="MarkEmpty"))
 

@@ -117,7 +117,7 @@ class EvictionRecorder:
         with self._lock:
             return uid in self._memory
 
-    def evicted(self, past: PastEviction, pod: Pod, running: Running | None = None) -> None:
+    def record(self, past: PastEviction, pod: Pod, running: Running | None = None) -> None:
         """An eviction that is about to happen, or in dry-run (without `running`) would."""
         with self._lock:
             self._memory.add(past)
@@ -125,13 +125,13 @@ class EvictionRecorder:
             if running is not None:
                 self._put(running)
 
-    def under_way(self, running: Running) -> None:
+    def take_up(self, running: Running) -> None:
         """A plan that was begun elsewhere and is followed from now on."""
         with self._lock:
             self._put(running)
             self.unsaved = True
 
-    def changed(self, running: Running, step: StepRecord) -> Running:
+    def update(self, running: Running, step: StepRecord) -> Running:
         """The plan with this step in place of the one of the same pod."""
         running = msgspec.structs.replace(
             running, steps=tuple(step if other.uid == step.uid else other for other in running.steps)
@@ -141,7 +141,7 @@ class EvictionRecorder:
             self.unsaved = True
         return running
 
-    def undone(self, running: Running, step: StepRecord) -> Running:
+    def undo(self, running: Running, step: StepRecord) -> Running:
         """The plan without a step that certainly did not happen; `step` is shown as it ended."""
         with self._lock:
             self._memory.drop(step.uid)
@@ -154,37 +154,37 @@ class EvictionRecorder:
             self.unsaved = True
         return running
 
-    def refused(self, workload: WorkloadKey | None, now: float) -> None:
+    def back_off(self, workload: WorkloadKey | None, now: float) -> None:
         """A pod of this workload was not to be evicted, by the API server or by who keeps its replicas."""
         with self._lock:
             if workload is not None:
-                self._memory.refused(workload, now)
+                self._memory.back_off(workload, now)
 
     def end_batch(self) -> None:
         """The plan is carried out: its steps count as history from now on."""
         with self._lock:
             self._batch = {}
 
-    def followed(self, kind: str, found: Followed, now: float, rest: float) -> None:
+    def learn(self, kind: str, followed: Followed, now: float, rest: float) -> None:
         """What following a plan showed; workloads of late replacements rest for `rest` seconds."""
         with self._lock:
-            for step in found.returned:
+            for step in followed.returned:
                 if step.workload is not None:
-                    self._memory.came_back(step.workload, now)
-            for step in found.ready:
+                    self._memory.note_return(step.workload, now)
+            for step in followed.ready:
                 if step.workload is not None:
                     took = step.ready_at - step.time
-                    self._memory.restarted(step.workload, min(max(0.0, took), rest))  # A clock may have been turned.
-            for step in found.late:
+                    self._memory.note_restart(step.workload, min(max(0.0, took), rest))  # A clock may have been turned.
+            for step in followed.late:
                 if step.workload is not None:
                     self._memory.rest(step.workload, now + rest)
-            for (node, resource), why in found.ineffective.items():
-                self._memory.without_effect(node, resource, why, now)
-            if found.stop is not None:
-                self._memory.stop(kind, found.stop, now)
-            if found.finished:
-                self._ended.extend((found.plan, step, found.measured) for step in found.plan.steps)
-            self._put(found.plan, finished=found.finished)
+            for (node, resource), why in followed.ineffective.items():
+                self._memory.note_useless(node, resource, why, now)
+            if followed.stop is not None:
+                self._memory.stop(kind, followed.stop, now)
+            if followed.finished:
+                self._ended.extend((followed.plan, step, followed.measured) for step in followed.plan.steps)
+            self._put(followed.plan, finished=followed.finished)
 
     def forget(self, now: float) -> None:
         """Drops what is too old to count."""

@@ -102,7 +102,7 @@ class ReplacementReservations:
     def probe(self, scheduler_name: str, uid: str) -> None:
         self._probes[scheduler_name] = uid
 
-    def probed(self, step: StepRecord, *, chosen: bool = True) -> bool:
+    def end_probe(self, step: StepRecord, *, chosen: bool = True) -> bool:
         """The replacement of a probe was bound. Returns whether the extender was asked where.
 
         A probe shows nothing where the scheduler had no choice (`chosen` is False), for then it scores no nodes, or
@@ -123,14 +123,14 @@ class ReplacementReservations:
         """Before the eviction. Why its node could not be tainted, or None."""
         if self.taints is None or not self.taints.sets or step.target is not None:
             return None
-        meant = set[str]() if self._bound() else {earlier.prefers for earlier in self._steps}
+        meant = set[str]() if self._await_bound() else {earlier.prefers for earlier in self._steps}
         self._steps.append(step)
         if self._seen is not None:
             avoided = loaded(self._steps, *self._seen)
             self.taints.avoid([name for name in avoided if name not in meant], self._begun)
         return self.taints.put(step.source)
 
-    def _bound(self) -> bool:
+    def _await_bound(self) -> bool:
         """Whether the replacements of the steps before are bound; waits a moment for them.
 
         A scheduler that has not placed them yet would find the nodes shut that were left open for them.
@@ -163,7 +163,7 @@ class ReplacementReservations:
             if self._clock.wall() < reservation.until <= self._clock.wall() + LONGEST:
                 self.extender.hold(reservation)
 
-    def wanted(self, step: StepRecord, pod: Pod, starting: Iterable[Pod]) -> list[Reservation]:
+    def reservations_for(self, step: StepRecord, pod: Pod, starting: Iterable[Pod]) -> list[Reservation]:
         """Room for the replacement on the target, and for those that wait on the nodes where they are to start."""
         until = self._clock.wall() + self._reserved_for
         nodes = dict(zip(step.starts, step.starts_on, strict=False))

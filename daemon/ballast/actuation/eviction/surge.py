@@ -146,7 +146,7 @@ class Surges:
             self.resume()
         sentences = []
         for surge in self._all:
-            sentence = self._advanced(surge, pods, finished)
+            sentence = self._advance(surge, pods, finished)
             if sentence is not None:
                 sentences.append(sentence)
         return sentences
@@ -154,29 +154,29 @@ class Surges:
     def give_back(self) -> None:
         """Takes every added replica away again: at a pause, and at the end of the daemon."""
         for surge in self._all:
-            self._lowered(surge, "it is given back")
+            self._lower(surge, "it is given back")
 
-    def _advanced(self, surge: Surge, pods: Sequence[Pod], finished: Callable[[Running], object]) -> str | None:
+    def _advance(self, surge: Surge, pods: Sequence[Pod], finished: Callable[[Running], object]) -> str | None:
         step = surge.step
         victim = next((pod for pod in pods if pod.uid == step.uid), None)
         if victim is None or victim.deleting or victim.finished:
-            self._lowered(surge, f"{step.pod} is gone")
+            self._lower(surge, f"{step.pod} is gone")
             return None
         if not any(_is_new(pod, step) for pod in pods):
             late = self._clock.wall() - step.time > self._ready_within
-            if late and self._lowered(surge, "its new pod is not Ready"):
+            if late and self._lower(surge, "its new pod is not Ready"):
                 within = f"{self._ready_within:.0f} s"
                 return f"{surge.plan.kind}: one more replica for {step.pod} was not Ready within {within}"
             return None
         if not self._writer.submit(_cost(victim, FIRST)).done:
             return None
-        if not self._lowered(surge, f"{step.pod} goes, its replacement is Ready"):
+        if not self._lower(surge, f"{step.pod} goes, its replacement is Ready"):
             return None
         gone = msgspec.structs.replace(step, status=StepStatus.EVICTED)
         finished(msgspec.structs.replace(surge.plan, steps=(gone,)))
         return f"{surge.plan.kind}: {step.pod} goes, its replacement is Ready"
 
-    def _lowered(self, surge: Surge, reason: str) -> bool:
+    def _lower(self, surge: Surge, reason: str) -> bool:
         """Sets the count to what it was, unless somebody else has changed it; whether nothing is left to be done."""
         namespace, _, name = surge.step.workload or ("", "", "")
         deployment = Workload("Deployment", namespace, name, surge.uid, api_version=_APPS)
@@ -199,13 +199,13 @@ class Surges:
     def _drop(self, surge: Surge) -> None:
         self._keep(tuple(other for other in self._all if other is not surge), f"{surge.step.pod} is done with")
 
-    def _keep(self, wanted: tuple[Surge, ...], reason: str) -> str | None:
+    def _keep(self, surges: tuple[Surge, ...], reason: str) -> str | None:
         def change(keys: dict[str, str]) -> Mapping[str, str]:
             others = {key: value for key, value in keys.items() if key != SURGES}
-            return {**others, SURGES: msgspec.json.encode(wanted).decode()} if wanted else others
+            return {**others, SURGES: msgspec.json.encode(surges).decode()} if surges else others
 
         with self._lock:
-            self._all, before = wanted, self._all
+            self._all, before = surges, self._all
         try:
             outcome = self._state.update(change, reason=reason)
         except ClusterError as error:
@@ -214,7 +214,7 @@ class Surges:
             if outcome.done:
                 return None
             problem = outcome.reason
-        if len(wanted) > len(before):
+        if len(surges) > len(before):
             self._all = before
         return f"it could not be written down first: {problem}"
 

@@ -119,7 +119,7 @@ class BatchJob:
             self._cycles = 0
         settled = self._settle()
         try:
-            sentence = self._worked(held, settled)
+            sentence = self._work(held, settled)
         finally:
             self._cycles += 1
             self._compare(settled)
@@ -135,9 +135,9 @@ class BatchJob:
         self._progress_at: float | None = None
         self._gave_up: str | None = None
 
-    def _worked(self, held: list[Pod], settled: Counter[ReleaseResult]) -> str:
+    def _work(self, held: list[Pod], settled: Counter[ReleaseResult]) -> str:
         waiting = [pod for pod in held if pod.uid not in self._released]
-        hindered = self._hindered()
+        hindered = self._hindrance()
         long = [pod for pod in waiting if self._held.age(pod) >= self._settings.timeout]
         self._conditions.report(
             "BatchGatesHeld", "NobodyRemovesThem", sentences.held_up(long, hindered, self._gate) if hindered else None
@@ -160,9 +160,9 @@ class BatchJob:
             return self._give_up(waiting, f"no plan could be made: {error}")
         if not self._acts:
             return sentences.would_release(self._steps, self._misfits)
-        return self._carried_out(held, settled)
+        return self._carry_out(held, settled)
 
-    def _hindered(self) -> str | None:
+    def _hindrance(self) -> str | None:
         """Why no gate may be removed by anybody here."""
         if not self._acts:
             return "BALLAST_BATCH__MODE is dry-run"
@@ -210,7 +210,7 @@ class BatchJob:
         self._planned, self._planned_at = uids, self._clock.monotonic()
         self._never = [misfit.uid for misfit in plan.misfits if not misfit.ever]
 
-    def _carried_out(self, held: Sequence[Pod], settled: Counter[ReleaseResult]) -> str:
+    def _carry_out(self, held: Sequence[Pod], settled: Counter[ReleaseResult]) -> str:
         """Lets pods go, `ahead` at a time, until the plan or the time of the cycle ends."""
         pods = {pod.uid: pod for pod in held}
         count, until = 0, self._machine.monotonic() + WORKED * self._settings.interval

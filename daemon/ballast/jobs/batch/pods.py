@@ -149,14 +149,14 @@ class ReleasedPods:
                 self._drop(uid)
         return settled
 
-    def _result(self, each: _Released, pod: Pod | None) -> ReleaseResult | None:
+    def _result(self, released: _Released, pod: Pod | None) -> ReleaseResult | None:
         if pod is None or pod.finished or (pod.deleting and not pod.node):
             return ReleaseResult.GONE
         if pod.node:
-            return ReleaseResult.PLANNED if pod.node == each.node else ReleaseResult.ELSEWHERE
+            return ReleaseResult.PLANNED if pod.node == released.node else ReleaseResult.ELSEWHERE
         if pod.waiting:
             return ReleaseResult.REFUSED
-        return ReleaseResult.LATE if self._clock.monotonic() - each.at > PATIENCE else None
+        return ReleaseResult.LATE if self._clock.monotonic() - released.at > PATIENCE else None
 
     def _reservation(self, step: BatchStep, pod: Pod) -> Reservation:
         until = self._clock.wall() + self._held_for

@@ -47,10 +47,10 @@ class PlanExecutor:
         marked = self._mark([name for plan in plans for name in plan.empty or ()])
         return [self._execute(plan, snapshot) for plan in plans] + marked
 
-    def _mark(self, wanted: Sequence[str]) -> list[str]:
+    def _mark(self, names: Sequence[str]) -> list[str]:
         if self._settings.mode is not Mode.ON:
             return []
-        problem = self._empty.mark(wanted, self._cache.nodes(), self._cache.pods_on)
+        problem = self._empty.mark(names, self._cache.nodes(), self._cache.pods_on)
         return [f"nodes could not be marked as empty: {problem}"] if problem else []
 
     def publish(self, halted: str | None) -> None:

@@ -72,7 +72,7 @@ class FollowUp:
         if self._surges is not None and paused:
             self._surges.give_back()
         elif self._surges is not None:
-            lines += self._surges.advance(self._cache.pods(), self._recorder.under_way)
+            lines += self._surges.advance(self._cache.pods(), self._recorder.take_up)
         replicas = {
             (workload.namespace, workload.kind, workload.name): workload.replicas
             for workload in self._workloads.workloads()
