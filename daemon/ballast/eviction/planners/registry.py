@@ -25,7 +25,7 @@ REGISTRY: Registry[Planner] = Registry("ballast.planners", [planner.name for pla
 @cache
 def planners() -> Sequence[Planner]:
     """The built-in planners, then those of entry points. Raises UsageError if one of these cannot be used."""
-    return next((planner for planner in planners() if planner.name == name), None)
+    return (*BUILT_IN, *REGISTRY.load_all())
 
 
 def planner(name: str) -> Planner:
@@ -41,21 +41,3 @@ def planner(name: str) -> Planner:
 def find(name: str) -> Planner | None:
     """None if there is no planner of this name: a plan under way may be of one that is not installed any more."""
     return next((planner for planner in planners() if planner.name == name), None)
-<<<<<<< HEAD
-=======
-
-
-def _check(loaded: object) -> Planner | str:
-    lacking = [flag for flag in _FLAGS if not isinstance(getattr(loaded, flag, None), bool)]
-    lacking += [method for method in _METHODS if not callable(getattr(loaded, method, None))]
-    if not isinstance(getattr(loaded, "effect", None), Effect):
-        lacking.insert(0, "effect")
-    name = getattr(loaded, "name", None)
-    if not isinstance(name, str) or not name:
-        lacking.insert(0, "name")
-    if lacking or isinstance(loaded, type):
-        what = ", ".join(lacking) or "an instance (it is a class)"
-        return f"a planner needs {what}"
-    assert isinstance(loaded, Planner)
-    return loaded
->>>>>>> 9221800a (What acts is named by a verb in the rooms of evictions and batches)
