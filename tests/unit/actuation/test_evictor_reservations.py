@@ -87,7 +87,7 @@ def test_a_step_without_a_target_reserves_nothing(server: EvictingApi) -> None:
 
 def test_room_is_held_over_two_looks_at_what_became_of_it(server: EvictingApi) -> None:
     held = [
-        ReplacementReservations(FakeExtender(server.clock), server.clock, interval=interval).wanted(
+        ReplacementReservations(FakeExtender(server.clock), server.clock, interval=interval).reservations_for(
             StepRecord("shop/a", "u", "n0", NOW, target="n5", owner="o"), server.pods["shop/web-1"], ()
         )[0]
         for interval in (1.0, 60.0, 600.0, 86_400.0)
