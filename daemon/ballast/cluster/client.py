@@ -69,11 +69,11 @@ def load_configuration(kubeconfig: Path | str | None) -> Any:
 
     configuration = Configuration()
     home = Path("~/.kube/config").expanduser()
-    given = str(kubeconfig or os.environ.get("KUBECONFIG") or "")
+    path = str(kubeconfig or os.environ.get("KUBECONFIG") or "")
     origin = "BALLAST_CLUSTER__KUBECONFIG" if kubeconfig else "KUBECONFIG"
     try:
-        if given:
-            config.load_kube_config(given, client_configuration=configuration)
+        if path:
+            config.load_kube_config(path, client_configuration=configuration)
         elif "KUBERNETES_SERVICE_HOST" in os.environ or not home.exists():
             origin = "the pod's service account"
             config.load_incluster_config(client_configuration=configuration)
@@ -82,7 +82,7 @@ def load_configuration(kubeconfig: Path | str | None) -> Any:
             config.load_kube_config(str(home), client_configuration=configuration)
     except (config.ConfigException, yaml.YAMLError, OSError, ValueError, KeyError, TypeError) as error:
         raise SettingsError(
-            f"No usable configuration of a Kubernetes API server: {origin}{f'={given}' if given else ''}: "
+            f"No usable configuration of a Kubernetes API server: {origin}{f'={path}' if path else ''}: "
             f"{str(error).rstrip('.')}. Set BALLAST_CLUSTER__KUBECONFIG to a kubeconfig file, or run "
             "in a pod with a service account."
         ) from error

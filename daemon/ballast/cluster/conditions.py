@@ -94,15 +94,15 @@ class SavedConditions:
 
     def save(self) -> WriteOutcome | None:
         """Writes them if that is due; None if not. Raises ClusterError when the state cannot be read."""
-        found = self._conditions.list()
+        conditions = self._conditions.list()
         now = self._clock.monotonic()
-        reworded = _essence(found) == _essence(self._saved)
-        if found == self._saved or (reworded and now - self._saved_at < REWORDED):
+        reworded = _essence(conditions) == _essence(self._saved)
+        if conditions == self._saved or (reworded and now - self._saved_at < REWORDED):
             return None
-        text = msgspec.json.encode(found).decode()
+        text = msgspec.json.encode(conditions).decode()
         outcome = self._state.update(lambda keys: {**keys, "conditions": text}, reason="conditions changed")
         if outcome.done:
-            self._saved, self._saved_at = found, now
+            self._saved, self._saved_at = conditions, now
         return outcome
 
     def forget(self) -> None:

@@ -90,11 +90,11 @@ class Events:
     ) -> None:
         now = self._clock.monotonic()
         with self._lock:
-            seen = self._seen.get(topic)
-            if seen is not None and now - seen.sent_at < QUIET:
-                seen.more += 1
+            last = self._seen.get(topic)
+            if last is not None and now - last.sent_at < QUIET:
+                last.more += 1
                 return
-            more = seen.more if seen else 0
+            more = last.more if last else 0
             if len(self._seen) > 1000:
                 self._seen = {old: when for old, when in self._seen.items() if now - when.sent_at < QUIET}
             self._seen[topic] = _Seen(now)

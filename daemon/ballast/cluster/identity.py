@@ -17,8 +17,8 @@ def own_namespace(lease_namespace: str | None) -> str:
 
 def known_namespace(lease_namespace: str | None) -> str | None:
     """As `own_namespace`, but None without any of these."""
-    if found := os.environ.get("POD_NAMESPACE") or lease_namespace:
-        return found
+    if namespace := os.environ.get("POD_NAMESPACE") or lease_namespace:
+        return namespace
     try:
         return _SERVICE_ACCOUNT_NAMESPACE.read_text().strip() or None
     except OSError:

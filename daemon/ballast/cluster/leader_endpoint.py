@@ -81,10 +81,10 @@ class LeaderEndpoint:
 
     def _run(self) -> None:
         while True:
-            asked = self._changed.wait(EVERY)
+            changed = self._changed.wait(EVERY)
             self._changed.clear()
             self.beat = self._clock.monotonic()
-            if not asked and not self._wanted:
+            if not changed and not self._wanted:
                 continue
             stopping = self._stop.is_set()
             try:
@@ -107,10 +107,12 @@ class LeaderEndpoint:
         """Whether there is nothing left to try. Raises ClusterError."""
         current = self._read(self._path)
         if leads:
-            wanted = self._slice()
-            if current is not None and all(current.get(key) == wanted[key] for key in ("endpoints", "ports")):
+            endpoint_slice = self._slice()
+            if current is not None and all(current.get(key) == endpoint_slice[key] for key in ("endpoints", "ports")):
                 return True
-            return self._settled(self._create(wanted) if current is None else self._patch(wanted, "this replica leads"))
+            return self._settled(
+                self._create(endpoint_slice) if current is None else self._patch(endpoint_slice, "this replica leads")
+            )
         if current is None or not self._is_own(current):
             return True
         version = {"resourceVersion": current["metadata"]["resourceVersion"]}
@@ -126,7 +128,7 @@ class LeaderEndpoint:
     def _slice(self) -> dict[str, Any]:
         address = self._place.address or self._pod_address()
         target = {"kind": "Pod", "name": self._place.pod, "namespace": self._place.namespace}
-        found: dict[str, Any] = {
+        body: dict[str, Any] = {
             "apiVersion": _API,
             "kind": "EndpointSlice",
             "metadata": {
@@ -140,7 +142,7 @@ class LeaderEndpoint:
             "endpoints": [{"addresses": [address], "conditions": {"ready": True}, "targetRef": target}],
             "ports": [{"name": "http", "port": self._port, "protocol": "TCP"}],
         }
-        return found
+        return body
 
     def _pod_address(self) -> str:
         """Raises ClusterError where the pod has none yet."""
@@ -190,17 +192,18 @@ class LeaderEndpoint:
 
     def _is_own(self, current: dict[str, Any]) -> bool:
         return any(
-            (each.get("targetRef") or {}).get("name") == self._place.pod for each in current.get("endpoints") or ()
+            (endpoint.get("targetRef") or {}).get("name") == self._place.pod
+            for endpoint in current.get("endpoints") or ()
         )
 
     def _read(self, path: str) -> dict[str, Any] | None:
         try:
-            found: dict[str, Any] = msgspec.json.decode(
+            current: dict[str, Any] = msgspec.json.decode(
                 self._api.get(path, timeout=STOP_PATIENCE if self._stop.is_set() else None)
             )
         except NotFound:
             return None
-        return found
+        return current
 
     @property
     def _collection(self) -> str:

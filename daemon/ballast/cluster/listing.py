@@ -50,14 +50,14 @@ class _Pages(Generic[T]):
 
     def read(self, stop: threading.Event) -> tuple[list[T], str] | None:
         self._reader.budget.renew()
-        found: list[T] = []
+        objects: list[T] = []
         position = ""
         while True:
             items, meta = self._page(position)
-            found += items
+            objects += items
             position = meta.continue_
             if not position:
-                return found, meta.resource_version
+                return objects, meta.resource_version
             if stop.wait(PAUSE):
                 return None
 

@@ -76,10 +76,10 @@ def replace_taints(
         except ClusterError as error:
             return WriteOutcome(write, Result.FAILED, str(error), error.status)
         present: Taints = node.get("spec", {}).get("taints") or []
-        wanted = change([dict(taint) for taint in present])
-        if wanted == present:
+        taints = change([dict(taint) for taint in present])
+        if taints == present:
             return WriteOutcome(write, Result.DONE, "nothing to change")
-        body = {"metadata": {"resourceVersion": node["metadata"]["resourceVersion"]}, "spec": {"taints": wanted}}
+        body = {"metadata": {"resourceVersion": node["metadata"]["resourceVersion"]}, "spec": {"taints": taints}}
         outcome = writer.submit(replace(write, body=body), deadline=deadline)
         if outcome.result is not Result.CONFLICT:
             return outcome

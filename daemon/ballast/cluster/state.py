@@ -33,12 +33,12 @@ def read(api: KubeApi, namespace: str, name: str) -> ConfigMapStore:
     """The ConfigMap, an empty one without a version where there is none. Raises ClusterError."""
     path = object_path(collection(namespace), name)
     try:
-        found = _decoder.decode(api.get(path))
+        config_map = _decoder.decode(api.get(path))
     except NotFound:
         return ConfigMapStore({})
     except NOT_JSON as error:
         raise ClusterError(f"GET {path}: not a ConfigMap ({error})") from error
-    return ConfigMapStore(found.data or {}, found.metadata.resource_version)
+    return ConfigMapStore(config_map.data or {}, config_map.metadata.resource_version)
 
 
 def writing(namespace: str, name: str, wanted: ConfigMapStore, *, kind: str, reason: str) -> Write:
@@ -95,11 +95,11 @@ def size(data: Mapping[str, str]) -> int:
 
 def index(main: Mapping[str, str]) -> dict[str, list[Place]]:
     """Where the values are that `main` does not hold itself. Raises NOT_JSON, KeyError for a place with two values."""
-    found = _index.decode(main.get(INDEX, "{}"))
-    places = [place for each in found.values() for place in each]
+    by_key = _index.decode(main.get(INDEX, "{}"))
+    places = [place for chunks in by_key.values() for place in chunks]
     if len({(place.part, place.name) for place in places}) < len(places):
         raise KeyError("a place with two values")
-    return found
+    return by_key
 
 
 def joined(main: Mapping[str, str], parts: Mapping[int, Mapping[str, str]]) -> dict[str, str]:
@@ -127,13 +127,13 @@ def laid_out(
             break
         value = inline.pop(key)
         there = before.get(key)
-        if there is not None and value == "".join(parts[each.part][each.name] for each in there):
+        if there is not None and value == "".join(parts[place.part][place.name] for place in there):
             places[key] = there
             continue
-        found = room.placed(value)
-        if found is None:
+        taken = room.placed(value)
+        if taken is None:
             return None
-        places[key] = found
+        places[key] = taken
     return StateLayout({**inline, "schema": SPLIT, INDEX: _encode(places).decode()}, room.changed)
 
 
@@ -153,13 +153,13 @@ class _Room:
 
     def placed(self, value: str) -> list[Place] | None:
         """Where its chunks are now; None without room."""
-        found = []
+        chunks = []
         for start in range(0, max(len(value), 1), CHUNK):
             place = self._place(value[start : start + CHUNK])
             if place is None:
                 return None
-            found.append(place)
-        return found
+            chunks.append(place)
+        return chunks
 
     def _place(self, chunk: str) -> Place | None:
         need = len(chunk.encode()) + 20
@@ -220,28 +220,28 @@ class StateStore:
         return outcome
 
     def _once(self, change: Callable[[dict[str, str]], Mapping[str, str]], reason: str) -> WriteOutcome:
-        found = self._read()
-        wanted = dict(change(dict(found.keys)))
-        if size(wanted) > WHOLE:
-            found = _StoredState(found.main, self._all_parts(found.parts), found.keys)
-        layout = laid_out(wanted, found.main.data, found.data)
+        stored = self._read()
+        keys = dict(change(dict(stored.keys)))
+        if size(keys) > WHOLE:
+            stored = _StoredState(stored.main, self._all_parts(stored.parts), stored.keys)
+        layout = laid_out(keys, stored.main.data, stored.data)
         if layout is None:
-            return self._writer.record(self._refused(wanted, found, reason))
-        if layout.main == found.main.data:
-            return WriteOutcome(self._writing(0, found.main, layout.main, reason), Result.DONE, "nothing to change")
+            return self._writer.record(self._refused(keys, stored, reason))
+        if layout.main == stored.main.data:
+            return WriteOutcome(self._writing(0, stored.main, layout.main, reason), Result.DONE, "nothing to change")
         for number, data in layout.parts.items():
-            outcome = self._writer.submit(self._writing(number, found.parts[number], data, reason))
+            outcome = self._writer.submit(self._writing(number, stored.parts[number], data, reason))
             if outcome.result is not Result.DONE:
                 return outcome
-        outcome = self._writer.submit(self._writing(0, found.main, layout.main, reason))
+        outcome = self._writer.submit(self._writing(0, stored.main, layout.main, reason))
         if outcome.result is Result.DONE and layout.main["schema"] == SCHEMA:
-            for number, part in found.parts.items():
+            for number, part in stored.parts.items():
                 self._writer.submit(self._writing(number, part, {}, "the state is in one ConfigMap again"))
         return outcome
 
     def _writing(self, number: int, before: ConfigMapStore, data: Mapping[str, str], reason: str) -> Write:
-        wanted = ConfigMapStore(data, before.version)
-        return writing(self._namespace, NAMES[number], wanted, kind="state", reason=reason)
+        content = ConfigMapStore(data, before.version)
+        return writing(self._namespace, NAMES[number], content, kind="state", reason=reason)
 
     def _refused(self, wanted: Mapping[str, str], found: _StoredState, reason: str) -> WriteOutcome:
         largest = max(wanted, key=lambda key: len(wanted[key]))
@@ -268,7 +268,7 @@ class StateStore:
                 places = index(main.data)
                 parts = {
                     number: self._part(number)
-                    for number in sorted({place.part for each in places.values() for place in each})
+                    for number in sorted({place.part for chunks in places.values() for place in chunks})
                 }
                 keys = joined(main.data, {number: part.data for number, part in parts.items()})
                 return _StoredState(main, parts, keys)

@@ -55,16 +55,16 @@ class TokenReviewer:
 
     def __call__(self, token: str, path: str) -> TokenVerdict:
         """Raises ClusterError where the API server does not say."""
-        asked = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview", "spec": {"token": token}}
+        body = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview", "spec": {"token": token}}
         try:
-            found = _tokens.decode(self._api.request("POST", TOKENS, body=asked, timeout=TIMEOUT)).status
-            if not found.authenticated or found.user is None:
+            status = _tokens.decode(self._api.request("POST", TOKENS, body=body, timeout=TIMEOUT)).status
+            if not status.authenticated or status.user is None:
                 return TokenVerdict.UNKNOWN
             spec = {
-                "user": found.user.username,
-                "uid": found.user.uid,
-                "groups": found.user.groups,
-                "extra": found.user.extra,
+                "user": status.user.username,
+                "uid": status.user.uid,
+                "groups": status.user.groups,
+                "extra": status.user.extra,
                 "nonResourceAttributes": {"path": path, "verb": "get"},
             }
             review = {"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview", "spec": spec}

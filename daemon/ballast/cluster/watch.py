@@ -230,19 +230,19 @@ class Reflector(Generic[T]):
             if event.type == "ERROR":
                 status = _status.decode(event.object).code
                 raise refusal("GET", self._path, {"watch": "true"}, status, {}, self._api.hidden(bytes(event.object)))
-            found = _identity.decode(event.object).metadata
+            metadata = _identity.decode(event.object).metadata
         except NOT_JSON as error:
             said = self._api.hidden(line)[:80]
             raise ClusterError(f"watch of {self._path}: not a watch event ({error}): {said!r}") from error
-        if not newer(found.resource_version, self._version):
+        if not newer(metadata.resource_version, self._version):
             return
         if event.type != "BOOKMARK" and (item := self._reader.read(event.object)) is not None:
             if event.type == "DELETED":
                 self._sink.remove(item)
-                self._reader.budget.forget(f"{found.namespace}/{found.name}")
+                self._reader.budget.forget(f"{metadata.namespace}/{metadata.name}")
             else:
                 self._sink.put(item)
-        self._version = found.resource_version
+        self._version = metadata.resource_version
 
     def _beat(self) -> None:
         self._alive_at = self._clock.monotonic()

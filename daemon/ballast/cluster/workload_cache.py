@@ -80,7 +80,7 @@ class WorkloadCache(WatchGroup):
     ) -> None:
         self._held: dict[str, _HeldObjects[Any]] = {}
         watches: dict[str, Reflector[Any]] = {}
-        for kind in sorted({plural_of(each) for each in kinds}):
+        for kind in sorted({plural_of(name) for name in kinds}):
             if kind not in _PATHS and "." not in kind:
                 raise ValueError(f"{kind}: expected one of {', '.join(sorted(_PATHS))}, or <plural>.<group>")
             path = _PATHS.get(kind) or _looked_up(api, kind)
@@ -96,19 +96,21 @@ class WorkloadCache(WatchGroup):
 
     def workloads(self) -> tuple[Workload, ...]:
         """Those of all watched kinds, in no particular order."""
-        return tuple(each for kind in self._watches if _is_workload(kind) for each in self._held[kind].all())
+        return tuple(workload for kind in self._watches if _is_workload(kind) for workload in self._held[kind].all())
 
     def workload(self, kind: str, namespace: str, name: str) -> Workload | None:
         """`kind` as owners name it (`Deployment`) or as the watch is named (`deployments`, `rollouts.argoproj.io`)."""
         held = self._held.get(kind) or self._held.get(_PLURALS.get(kind) or plural_of(kind))
         if held is not None:
-            found: Workload | None = held.get(namespace, name)
-            return found
+            workload: Workload | None = held.get(namespace, name)
+            return workload
         return next(
             (
-                each
+                workload
                 for plural in self._watches
-                if plural not in _PATHS and (each := self._held[plural].get(namespace, name)) and each.kind == kind
+                if plural not in _PATHS
+                and (workload := self._held[plural].get(namespace, name))
+                and workload.kind == kind
             ),
             None,
         )
@@ -245,12 +247,12 @@ def _decoding(kind: str, form: type[W], keep: Callable[[str], bool], build: Call
     decoder, budget = msgspec.json.Decoder(form), ObjectBudget()
 
     def decode(raw: msgspec.Raw | bytes) -> T:
-        found = decoder.decode(raw)
-        if not budget.holds(raw, found, keep):
-            if not isinstance(found, forms.WireKind):
+        decoded = decoder.decode(raw)
+        if not budget.holds(raw, decoded, keep):
+            if not isinstance(decoded, forms.WireKind):
                 raise ValueError("it is larger than Ballast keeps of an object of this kind")
-            forms.reduce(found)
-        return build(found)
+            forms.reduce(decoded)
+        return build(decoded)
 
     return Reader(kind, decode, budget=budget)
 

@@ -71,8 +71,8 @@ class WorkloadStatus(wire.WireStruct):
 
     def has(self, condition: str, status: str, reason: str = "") -> bool:
         """Whether it has this condition, with this reason where one is given."""
-        found = (each for each in self.conditions or () if each.type == condition and each.status == status)
-        return any(not reason or each.reason == reason for each in found)
+        matching = (each for each in self.conditions or () if each.type == condition and each.status == status)
+        return any(not reason or match.reason == reason for match in matching)
 
 
 class WireWorkload(wire.WireStruct):

@@ -133,18 +133,18 @@ class ExtenderService:
         residual = LiveResidual(model, plain)
         with self._lock:
             profiles = assumed.arrivals.profiles()
-            asked = state.residual.asked() if state else []
-        prepared = residual.prepare(profiles, residual.copied(profiles), asked) if profiles else None
-        made = SnapshotState.of(model, residual, snapshot.known, state)
+            scored = state.residual.asked() if state else []
+        prepared = residual.prepare(profiles, residual.copied(profiles), scored) if profiles else None
+        following = SnapshotState.of(model, residual, snapshot.known, state)
         for name in {self._settings.strategy, *(state.strategies if state else ())}:
-            made.warm(name, self._strategy(name, made))
+            following.warm(name, self._strategy(name, following))
         with self._lock:
             assumed.expire(self._clock.monotonic())
             self.reservations.expire()
             assumed.adopt(model)
             if prepared is not None:
                 residual.install(prepared)
-            self._state = made
+            self._state = following
 
     def replace(self, items: list[Pod]) -> None:
         """The watch has listed all pods. Requests are answered between batches of them."""
@@ -246,13 +246,13 @@ class ExtenderService:
         named = state.hosts.named(names)
         if (held := self.reservations.prefer(uid, named)) is not None:
             return held
-        rows, model, made = named.rows, state.model, state.strategies[name]
-        blind = made.needs_load and not state.known[rows].any()
-        neutral = self._unusable(made) or ("unknown-nodes" if blind or not len(rows) else None)
+        rows, model, strategy = named.rows, state.model, state.strategies[name]
+        blind = strategy.needs_load and not state.known[rows].any()
+        neutral = self._unusable(strategy) or ("unknown-nodes" if blind or not len(rows) else None)
         if neutral is not None:
             return equal(named, neutral)
         fleet = model.fleet if named.everybody else model.fleet.at(rows)
-        scores = made.finer(fleet, arriving) if isinstance(made, Blend) else made.score(fleet, arriving)
+        scores = strategy.finer(fleet, arriving) if isinstance(strategy, Blend) else strategy.score(fleet, arriving)
         if scores.unknown.all():
             return equal(named, "unknown-nodes")
         exact = scores.exact[rows] if named.everybody else scores.exact
@@ -268,11 +268,11 @@ class ExtenderService:
         state = self._state
         if state is None:
             return None
-        made = self._strategy(name, state, "off")
-        if made.needs_pods and self._pods_age() > WATCH_SILENT:
+        strategy = self._strategy(name, state, "off")
+        if strategy.needs_pods and self._pods_age() > WATCH_SILENT:
             return state, None
-        with self._lock if made.needs_pods else nullcontext():
-            return state, made.score(state.model.fleet, STANDARD if made.needs_pod else None)
+        with self._lock if strategy.needs_pods else nullcontext():
+            return state, strategy.score(state.model.fleet, STANDARD if strategy.needs_pod else None)
 
     def _arriving(self, pod: wire.Pod) -> Pod:
         """As the watch shows it, else as the scheduler sends it; nothing of that is kept for other pods."""
@@ -302,8 +302,8 @@ class ExtenderService:
             profiles = arrivals.profiles()
             if state is None or not profiles:
                 return
-            copied, asked = state.residual.copied(profiles), state.residual.asked()
-        prepared = state.residual.prepare(profiles, copied, asked)
+            copied, scored = state.residual.copied(profiles), state.residual.asked()
+        prepared = state.residual.prepare(profiles, copied, scored)
         with self._lock:
             if self._state is state:
                 state.residual.install(prepared)

@@ -92,17 +92,17 @@ class ExtenderReservations:
                 return {}
             self._assumed.forget_decision(pod.uid)
             owner = controller(self._assumed.waiting(pod.uid))
-            found = self._reservations.in_the_way(Arriving(pod.uid, owner, pod.shape, pod.priority), model)
-        named = found.keys() & set(names) if found else set()
+            obstacles = self._reservations.in_the_way(Arriving(pod.uid, owner, pod.shape, pod.priority), model)
+        named = obstacles.keys() & set(names) if obstacles else set()
         self._rejections.inc(len(named))
-        return {node: f"its room is held for {found[node].pod}" for node in sorted(named)}
+        return {node: f"its room is held for {obstacles[node].pod}" for node in sorted(named)}
 
     def awaits(self, pod: wire.Meta) -> bool:
         """Whether room is held for a pod of the owner that this one names, while the watch has not shown it."""
         if self.idle or self._assumed.waiting(pod.uid) is not None or self._assumed.shown_bound(pod.uid):
             return False
-        owner = next((each.uid for each in pod.owner_references or () if each.controller), "")
-        return any(each.holder in (owner, pod.uid) for each in self.active())
+        owner = next((owner.uid for owner in pod.owner_references or () if owner.controller), "")
+        return any(reservation.holder in (owner, pod.uid) for reservation in self.active())
 
     def prefer(self, uid: str, named: Named) -> Priorities | None:
         """With the lock held: to the node where room is held for this pod, if the watch shows it waiting."""
@@ -110,14 +110,14 @@ class ExtenderReservations:
         if pod is None or self.idle:
             return None
         self.expire()
-        found = self._reservations.meant_for(uid, controller(pod), named.names)
-        if found is None:
+        reservation = self._reservations.meant_for(uid, controller(pod), named.names)
+        if reservation is None:
             return None
-        self._assumed.assume(uid, found.node, UNSIZED, wall=self._clock.wall(), now=self._clock.monotonic())
-        self._reservations.give(found.name, uid)
+        self._assumed.assume(uid, reservation.node, UNSIZED, wall=self._clock.wall(), now=self._clock.monotonic())
+        self._reservations.give(reservation.name, uid)
         self.was_asked(uid)
         points = np.full(len(named.names), NEUTRAL)
-        return Priorities(named.priorities(points, named.names.index(found.node)))
+        return Priorities(named.priorities(points, named.names.index(reservation.node)))
 
     def was_asked(self, uid: str) -> None:
         """With the lock held: a pod was decided. Its scheduler counts as asking if the watch shows the pod waiting."""

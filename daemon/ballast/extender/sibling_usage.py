@@ -58,31 +58,33 @@ class SiblingUsage:
         if not named:
             return "measured no siblings: no pod in flight has any"
         usage = decode(
-            self._asking.ask(self._clock.wall(), RESOURCES, [pod for each in named.values() for pod in each])
+            self._asking.ask(self._clock.wall(), RESOURCES, [pod for siblings in named.values() for pod in siblings])
         )
-        self._extender.siblings = found = means(named, usage.by_pod())
+        self._extender.siblings = usage_by_owner = means(named, usage.by_pod())
         problems = "; ".join(sorted(set(usage.problems.values())))
-        text = f"know what siblings use for {len(found):,} of {len(named):,} owners with pods in flight"
+        text = f"know what siblings use for {len(usage_by_owner):,} of {len(named):,} owners with pods in flight"
         return f"{text}; {problems}" if problems else text
 
 
 def members(pods: Iterable[Pod], owners: Iterable[str]) -> dict[str, list[str]]:
     """{owner's UID: its running pods, at most `EACH`}, named namespace/name; the newest, as they are most alike."""
-    wanted = set(owners)
-    found: dict[str, list[Pod]] = {}
+    in_flight = set(owners)
+    by_owner: dict[str, list[Pod]] = {}
     for pod in pods:
-        if pod.owner is not None and pod.owner.uid in wanted and pod.node and pod.phase == "Running":
-            found.setdefault(pod.owner.uid, []).append(pod)
-    newest = {owner: sorted(each, key=lambda pod: (-pod.created, pod.name))[:EACH] for owner, each in found.items()}
-    return {owner: [f"{pod.namespace}/{pod.name}" for pod in each] for owner, each in newest.items()}
+        if pod.owner is not None and pod.owner.uid in in_flight and pod.node and pod.phase == "Running":
+            by_owner.setdefault(pod.owner.uid, []).append(pod)
+    newest = {
+        owner: sorted(siblings, key=lambda pod: (-pod.created, pod.name))[:EACH] for owner, siblings in by_owner.items()
+    }
+    return {owner: [f"{pod.namespace}/{pod.name}" for pod in siblings] for owner, siblings in newest.items()}
 
 
 def means(named: Mapping[str, Iterable[str]], usage: Mapping[str, Mapping[str, float]]) -> dict[str, dict[str, float]]:
     """{owner's UID: mean use by resource} of what is measured; what is not has no entry."""
-    found: dict[str, dict[str, float]] = {}
+    use: dict[str, dict[str, float]] = {}
     for owner, pods in named.items():
         for resource in RESOURCES:
             values = [usage[pod][resource] for pod in pods if resource in usage.get(pod, ())]
             if values:
-                found.setdefault(owner, {})[resource] = sum(values) / len(values)
-    return found
+                use.setdefault(owner, {})[resource] = sum(values) / len(values)
+    return use

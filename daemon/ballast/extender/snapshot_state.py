@@ -123,4 +123,4 @@ def _with_last(model: FleetModel, load: Floats, before: SnapshotState | None) ->
 
 def _parts(name: str, made: Strategy) -> dict[str, Strategy]:
     """The strategies that a blend consists of; a strategy itself if it is no blend."""
-    return {part: each for part, each, _ in made.parts} if isinstance(made, Blend) else {name: made}
+    return {part: strategy for part, strategy, _ in made.parts} if isinstance(made, Blend) else {name: made}

@@ -48,7 +48,7 @@ class LabelContention:
             self._records.clear()
             self._since = None
         else:
-            self._records = {name: each for name, each in self._records.items() if uids.get(name) == each.uid}
+            self._records = {name: record for name, record in self._records.items() if uids.get(name) == record.uid}
 
     def wrote(self, name: str, uid: str, carried: PublishedKeys) -> None:
         """We have written this node; it carries this now."""
@@ -78,16 +78,16 @@ class LabelContention:
         It is found also where both write the same, so that nothing is fought over.
         """
         self._since = at if self._since is None else self._since
-        found: dict[str, list[str]] = {}
+        writers: dict[str, list[str]] = {}
         for name, keys in carried.items():
             if keys.window is None or self._own in keys.window:
                 continue
             by, end = identity_of(keys.window, self._identity), window_end(keys.window)
             if by and end is not None and end >= self._since:
-                found.setdefault(by, []).append(name)
-        if not found:
+                writers.setdefault(by, []).append(name)
+        if not writers:
             return None
-        who = "; ".join(f"{by} has written {named(sorted(names), NAMED)}" for by, names in sorted(found.items()))
+        who = "; ".join(f"{by} has written {named(sorted(names), NAMED)}" for by, names in sorted(writers.items()))
         return (
             f"another Ballast publishes too: {who}. Stop one of them, or give each its own nodes with "
             "BALLAST_CLUSTER__NODE_SELECTOR."
@@ -110,8 +110,8 @@ class LabelContention:
 def identity_of(annotation: str | None, own: str) -> str:
     """The identity of another Ballast in its `window` annotation, empty where there is none or it is our own."""
     try:
-        found = json.loads(annotation or "null")
+        document = json.loads(annotation or "null")
     except (ValueError, RecursionError):
         return ""
-    by = found.get("by") if isinstance(found, dict) else None
+    by = document.get("by") if isinstance(document, dict) else None
     return by[:253] if isinstance(by, str) and by != own and by.isprintable() else ""

@@ -79,13 +79,13 @@ def is_written(key: str) -> bool:
 
 def metrics_of(policy: CranePolicy) -> tuple[CraneMetric, ...]:
     """Those that Ballast knows; others are left to whoever writes them."""
-    found = []
+    metrics = []
     for name, period in policy.periods.items():
         if match := _METRIC.fullmatch(name):
             of, highest, number, unit = match.groups()
             seconds = float(number) * _SECONDS[unit]
-            found.append(CraneMetric(name, ("cpu", "mem").index(of), bool(highest), seconds, period))
-    return tuple(found)
+            metrics.append(CraneMetric(name, ("cpu", "mem").index(of), bool(highest), seconds, period))
+    return tuple(metrics)
 
 
 class CranePlanner:
@@ -113,7 +113,7 @@ class CranePlanner:
         self.remember(snapshot.time, node_keys(snapshot.nodes), _means(snapshot, MEAN))
         values = {metric.name: self._values(snapshot, metric)[metric.resource] for metric in self.metrics}
         newest = _of_resources(snapshot, snapshot.newest)
-        found: list[tuple[float, CraneChange]] = []
+        changes: list[tuple[float, CraneChange]] = []
         for row, node in enumerate(snapshot.nodes):
             if not snapshot.known[row] or node.name not in current:
                 continue
@@ -131,8 +131,8 @@ class CranePlanner:
             if self._hot_is_due(carried.get(HOT_VALUE), int(hot[row]), now):
                 due[HOT_VALUE] = CraneAnnotations(str(int(hot[row])), now)
             if due:
-                found.append((late, CraneChange(node.name, due)))
-        return [change for _, change in sorted(found, key=lambda each: (-each[0], each[1].node))]
+                changes.append((late, CraneChange(node.name, due)))
+        return [change for _, change in sorted(changes, key=lambda each: (-each[0], each[1].node))]
 
     def text(self, value: CraneAnnotations) -> str:
         """The annotation: number and stamp in the time zone of the scheduler."""
@@ -149,13 +149,13 @@ class CranePlanner:
 
     def _carried(self, node: Node) -> dict[str, CraneAnnotations]:
         """What it was told last: by us, or by what it carries where that is newer."""
-        found = dict(self._written.get(node.name, {}))
+        carried = dict(self._written.get(node.name, {}))
         for key in (*(metric.name for metric in self.metrics), HOT_VALUE):
             number, _, text = node.annotations.get(key, "").partition(",")
             stamp = unix(text, self._zone)
-            if stamp is not None and (key not in found or stamp > found[key].stamp):
-                found[key] = CraneAnnotations(number, stamp)
-        return found
+            if stamp is not None and (key not in carried or stamp > carried[key].stamp):
+                carried[key] = CraneAnnotations(number, stamp)
+        return carried
 
     def _overdue(self, before: CraneAnnotations | None, ratio: float, stamp: float, period: float, node: str) -> float:
         """Seconds since it should have been renewed, negative before that; never without a newer sample."""
@@ -185,12 +185,12 @@ def _means(snapshot: Snapshot, seconds: float) -> Floats:
 
 
 def _of_resources(snapshot: Snapshot, values: Floats) -> Floats:
-    found = np.full((len(RESOURCES), len(snapshot.nodes)), np.nan)
+    rows = np.full((len(RESOURCES), len(snapshot.nodes)), np.nan)
     for index, name in enumerate(RESOURCES):
         row = snapshot.resource(name)
         if row is not None:
-            found[index] = values[row]
-    return found
+            rows[index] = values[row]
+    return rows
 
 
 class CranePublisher:
@@ -214,7 +214,7 @@ class CranePublisher:
     def round(self, snapshot: Snapshot, pods: Iterable[Pod], current: Callable[[str], Node | None]) -> Round:
         """`current` gives a node as the watch last saw it, None when it is gone."""
         now = self._clock.wall()
-        nodes = {node.name: found for node in snapshot.nodes if (found := current(node.name))}
+        nodes = {node.name: known for node in snapshot.nodes if (known := current(node.name))}
         hot = hot_values(self._policy, bindings_of(pods, snapshot.rows, self._policy, now))
         hot = hot + np.zeros(len(snapshot.nodes), np.int64)
         changes = self.planner.plan(snapshot, hot, now, nodes)

@@ -218,8 +218,8 @@ class LabelPlanner:
         """The taint with this value, or none where it is not asked for; None if that is what the node carries."""
         if self._rules.load_taint is None:
             return () if carried.load_taints else None
-        wanted = (Taint(self._keys.load, self._rules.load_taint, str(value)),)
-        return None if value is None or wanted == carried.load_taints else wanted
+        taints = (Taint(self._keys.load, self._rules.load_taint, str(value)),)
+        return None if value is None or taints == carried.load_taints else taints
 
     def _withdraw(
         self, name: str, carried: PublishedKeys, reason: str, *, taint: bool, load: int | None = None
@@ -231,8 +231,8 @@ class LabelPlanner:
         if carried.load != UNKNOWN:
             labels[self._keys.load] = UNKNOWN
         annotations: dict[str, str | None] = {} if carried.window is None else {self._keys.window: None}
-        wanted = False if taint and carried.tainted else None
-        change = NodeChange(name, labels, annotations, wanted, reason, self._load_taints(load, carried))
+        tainted = False if taint and carried.tainted else None
+        change = NodeChange(name, labels, annotations, tainted, reason, self._load_taints(load, carried))
         return None if change.empty else change
 
     def _refresh_due(self, name: str, carried: PublishedKeys, end: float) -> bool:

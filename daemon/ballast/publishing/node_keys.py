@@ -29,14 +29,14 @@ class NodeKeys:
 
     def others(self, nodes: Iterable[Node]) -> dict[str, list[str]]:
         """Prefix → nodes with another Ballast's scores; both its labels, as a stranger's `score` counts for nothing."""
-        found: dict[str, list[str]] = {}
+        by_prefix: dict[str, list[str]] = {}
         for node in nodes:
             for key in node.labels:
                 if key.endswith("/score") and key != self.score:
                     prefix = key.rpartition("/")[0]
                     if f"{prefix}/load" in node.labels:
-                        found.setdefault(prefix, []).append(node.name)
-        return dict(sorted(found.items()))
+                        by_prefix.setdefault(prefix, []).append(node.name)
+        return dict(sorted(by_prefix.items()))
 
 
 def window_annotation(snapshot: Snapshot, row: int, identity: str = "") -> str:

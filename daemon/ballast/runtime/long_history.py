@@ -49,11 +49,11 @@ class LongHistory:
 
 def _columns(body: bytes, grid: Grid) -> dict[str, list[float | None]]:
     """{resource: values on the grid}, None where there is none."""
-    found: dict[str, list[float | None]] = {}
+    columns: dict[str, list[float | None]] = {}
     for series in msgspec.json.decode(body)["data"]["result"]:
-        column = found.setdefault(series["metric"].get("resource", ""), [None] * grid.count)
+        column = columns.setdefault(series["metric"].get("resource", ""), [None] * grid.count)
         for time, text in series["values"]:
             place = round((time - grid.start) / grid.step)
             if 0 <= place < grid.count:
                 column[place] = round(float(text), 4)
-    return found
+    return columns

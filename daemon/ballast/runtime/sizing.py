@@ -43,7 +43,7 @@ class Share:
 def shares(settings: Settings, nodes: int, pods: int) -> list[Share]:
     """What may be held at the same time, the largest cluster's objects included."""
     resources = len(settings.telemetry.resources)
-    found = [
+    parts = [
         Share("the process itself", PROCESS),
         Share(f"{nodes:,} nodes with {resources} resources", nodes * (PER_NODE + resources * PER_RESOURCE)),
         Share("their last day, for the page", min(BOUND, nodes * HISTORY * (resources + 1))),
@@ -57,8 +57,8 @@ def shares(settings: Settings, nodes: int, pods: int) -> list[Share]:
         Share("freed memory that is kept for the next answer", KEEP),
     ]
     if settings.eviction.mode is not Mode.OFF or settings.batch.mode is not Mode.OFF:
-        found.append(Share("the planning process", MEMORY + MEMORY_PER_POD * pods + MEMORY_PER_NODE * nodes))
-    return found
+        parts.append(Share("the planning process", MEMORY + MEMORY_PER_POD * pods + MEMORY_PER_NODE * nodes))
+    return parts
 
 
 def limit(found: list[Share]) -> int:

@@ -99,10 +99,10 @@ class Api:
         if wait := self._limit.wait(request.client.host if request.client else ""):
             self._refused()
             raise HTTPException(429, "too many requests; ask again later", {"retry-after": str(math.ceil(wait))})
-        found = await to_thread.run_sync(self._answers.pod_scores, namespace, name, limiter=self._one)
-        if found is None:
+        scores = await to_thread.run_sync(self._answers.pod_scores, namespace, name, limiter=self._one)
+        if scores is None:
             raise HTTPException(404, f"no pod {namespace}/{name}")
-        return _json(found)
+        return _json(scores)
 
     async def cycles(self, request: Request) -> Response:
         """Recent cycles, newest first."""

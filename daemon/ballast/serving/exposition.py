@@ -95,24 +95,24 @@ def _states(snapshot: Snapshot) -> Iterator[Metric]:
 
 
 def _modes(board: Board) -> GaugeMetricFamily:
-    found = GaugeMetricFamily("ballast_settings_info", GAUGES["ballast_settings_info"], labels=["part", "mode"])
+    family = GaugeMetricFamily("ballast_settings_info", GAUGES["ballast_settings_info"], labels=["part", "mode"])
     modes = {entry["name"]: entry["value"] for entry in board.config}
     for part in Part:
         if mode := modes.get(f"BALLAST_{part.value.upper()}__MODE"):
-            found.add_metric([part.value, str(mode)], 1)
-    return found
+            family.add_metric([part.value, str(mode)], 1)
+    return family
 
 
 def _distribution(snapshot: Snapshot) -> HistogramMetricFamily:
     """How many known nodes have at most which mean load over the first window."""
-    found = HistogramMetricFamily("ballast_load", GAUGES["ballast_load"], labels=["resource"])
+    family = HistogramMetricFamily("ballast_load", GAUGES["ballast_load"], labels=["resource"])
     for row, resource in enumerate(snapshot.resources):
         values = snapshot.primary.mean[row]
         values = np.sort(values[np.isfinite(values)])
         counts = np.searchsorted(values, BOUNDS, side="right").tolist()
         buckets = [(str(bound), float(count)) for bound, count in zip(BOUNDS, counts, strict=True)]
-        found.add_metric([resource], [*buckets, ("+Inf", float(len(values)))], float(values.sum()))
-    return found
+        family.add_metric([resource], [*buckets, ("+Inf", float(len(values)))], float(values.sum()))
+    return family
 
 
 def _gauge(name: str, value: float | None) -> GaugeMetricFamily:

@@ -142,22 +142,22 @@ class ExtenderRoutes:
 
     def _prioritized(self, pod: wire.Pod, names: Sequence[str], profile: str | None) -> tuple[bytes, str | None]:
         try:
-            found = self._scheduling.prioritize(pod, names, profile)
+            priorities = self._scheduling.prioritize(pod, names, profile)
         except UsageError:
             raise
         except Exception:
             log.exception("a pod could not be decided", pod=f"{pod.metadata.namespace}/{pod.metadata.name}")
-            found = equal(Hosts(()).named(names), FAILED)
-        return found.body, found.neutral
+            priorities = equal(Hosts(()).named(names), FAILED)
+        return priorities.body, priorities.neutral
 
     def _filtered(self, args: FilterArgs) -> tuple[bytes, str | None]:
         names = args.names()
         try:
-            found = self._scheduling.filter(args.pod, names)
+            rejections = self._scheduling.filter(args.pod, names)
         except Exception:
             log.exception("nodes could not be filtered", pod=f"{args.pod.metadata.namespace}/{args.pod.metadata.name}")
-            found = Rejections(neutral=FAILED)
-        return args.answer(names, found.nodes), found.neutral
+            rejections = Rejections(neutral=FAILED)
+        return args.answer(names, rejections.nodes), rejections.neutral
 
     async def _respond(
         self, verb: str, request: Request, read: Callable[[bytes], tuple[wire.Pod, _Answer]]

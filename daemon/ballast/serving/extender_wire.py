@@ -91,8 +91,8 @@ class FilterArgs:
 
     def names(self) -> list[str]:
         """The names of the nodes. Raises msgspec.DecodeError for anything but names, TooManyNames, FieldTooLarge."""
-        found = _listed(self._args.node_names)
-        return _short(self._args.names()) if found is None else found
+        listed = _listed(self._args.node_names)
+        return _short(self._args.names()) if listed is None else listed
 
     def answer(self, names: Sequence[str], rejected: Mapping[str, str]) -> bytes:
         """The answer to `names`, without those in `rejected`: {name: why}.
@@ -127,8 +127,8 @@ def prioritize_args(body: bytes) -> tuple[wire.Pod, Names | list[str]]:
                     raise FieldTooLarge(_TOO_LONG.format("a name in NodeNames", names.longest, MAX_NAME))
                 return pod, names
     args = _with_names(body)
-    found = _listed(args.node_names)
-    return _pod(args.pod), _short(args.names()) if found is None else found
+    listed = _listed(args.node_names)
+    return _pod(args.pod), _short(args.names()) if listed is None else listed
 
 
 def filter_args(body: bytes) -> FilterArgs:
@@ -174,8 +174,8 @@ def _pod(raw: msgspec.Raw) -> wire.Pod:
     _within("a label", MAX_KEY, labels)
     _within("a label's value", MAX_NAME, labels.values())
     resources = [spec.resources, *(container.resources for container in containers)]
-    stated = [each for one in resources if one for each in (one.requests, one.limits) if each]
-    kinds = {name for each in stated for name in each}
+    stated = [amounts for one in resources if one for amounts in (one.requests, one.limits) if amounts]
+    kinds = {name for amounts in stated for name in amounts}
     if len(kinds) > MAX_RESOURCES:
         raise FieldTooLarge(f"The pod asks for {len(kinds):,} kinds of resources; at most {MAX_RESOURCES} are read.")
     for quantities in [*stated, spec.overhead or {}]:

@@ -31,9 +31,9 @@ def names(snapshot: Snapshot) -> bytes:
     """`answers.views.FleetNames` as JSON."""
     zones = [next((node.labels[key] for key in ZONES if key in node.labels), "") for node in snapshot.nodes]
     pools, pool = _indexed([snapshot.pool(row) for row in range(len(snapshot.nodes))])
-    found, zone = _indexed(zones)
+    known_zones, zone = _indexed(zones)
     listed = [node.name for node in snapshot.nodes]
-    return msgspec.json.encode(FleetNames(roster(snapshot), listed, pools, pool, found, zone))
+    return msgspec.json.encode(FleetNames(roster(snapshot), listed, pools, pool, known_zones, zone))
 
 
 def loads(snapshot: Snapshot, verdicts: Verdicts, window: Window) -> bytes:
@@ -54,7 +54,7 @@ def loads(snapshot: Snapshot, verdicts: Verdicts, window: Window) -> bytes:
             {name: _thousandths(window.mean[row]) for row, name in enumerate(snapshot.resources)},
             [verdicts.scores.get(node.name) if there else None for node, there in zip(nodes, known, strict=True)],
             [int(code) for code in snapshot.states.codes],
-            [CLASSES.index(each) if each in CLASSES else None for each in classes],
+            [CLASSES.index(name) if name in CLASSES else None for name in classes],
             [_whole(node.labels.get(carried)) for node in nodes],
             [int(node.schedulable) for node in nodes],
         )
@@ -63,12 +63,12 @@ def loads(snapshot: Snapshot, verdicts: Verdicts, window: Window) -> bytes:
 
 def past(snapshot: Snapshot, history: FleetHistory, time: float) -> bytes | None:
     """`answers.views.FleetLoads` as they were, of the nodes there are now; None where nothing of that time is kept."""
-    found = history.at(time, [node.name for node in snapshot.nodes])
-    if found is None:
+    recorded = history.at(time, [node.name for node in snapshot.nodes])
+    if recorded is None:
         return None
-    began, values = found
+    began, values = recorded
     score = values.pop(SCORE)
-    seen = np.any([np.isfinite(column) for column in values.values()] or [np.isfinite(score)], axis=0)
+    measured = np.any([np.isfinite(column) for column in values.values()] or [np.isfinite(score)], axis=0)
     count = len(snapshot.nodes)
     return msgspec.json.encode(
         FleetLoads(
@@ -77,8 +77,8 @@ def past(snapshot: Snapshot, history: FleetHistory, time: float) -> bytes | None
             "5m",
             tuple(values),
             {name: _thousandths(column) for name, column in values.items()},
-            [None if np.isnan(each) else round(each) for each in score.tolist()],
-            [STATES.index("known" if each else "silent") for each in seen.tolist()],
+            [None if np.isnan(value) else round(value) for value in score.tolist()],
+            [STATES.index("known" if is_measured else "silent") for is_measured in measured.tolist()],
             [None] * count,
             [None] * count,
             [int(node.schedulable) for node in snapshot.nodes],

@@ -116,7 +116,7 @@ class FleetHistory:
         """
         slot = int(time // STEP)
         with self._lock:
-            if slot not in {each for each, _ in self._filled(self.slots)}:
+            if slot not in {kept for kept, _ in self._filled(self.slots)}:
                 return None
             there = [self._rows.get(name, -1) for name in names]
             rows = np.array(there, np.int64)
@@ -157,8 +157,8 @@ class FleetHistory:
     def _begin(self, slot: int) -> None:
         """A new slot; those that were skipped, or that a clock that was set back left ahead, are not known."""
         skipped = range(self._slot + 1, slot) if 0 <= self._slot < slot else ()
-        for each in [*list(skipped)[-self.slots :], slot]:
-            self._ring[each % self.slots] = UNKNOWN
+        for skipped_slot in [*list(skipped)[-self.slots :], slot]:
+            self._ring[skipped_slot % self.slots] = UNKNOWN
         self._slot = slot
         self._written[self._written > slot] = -1
         self._sums[:], self._counts[:] = 0, 0
@@ -169,11 +169,11 @@ class FleetHistory:
         if not new:
             return
         there = set(names)
-        wanted = len(names) + min(
+        size = len(names) + min(
             max(GONE, len(names) // 8), max(0, self._bound // (len(self._series) * SLOTS) - len(names))
         )
-        if len(self._rows) + len(new) > self._ring.shape[2] < wanted:
-            self._grow(wanted)
+        if len(self._rows) + len(new) > self._ring.shape[2] < size:
+            self._grow(size)
         free = set(range(self._ring.shape[2])).difference(self._rows.values())
         gone = sorted((name for name in self._rows if name not in there), key=lambda name: self._seen[self._rows[name]])
         free.update(self._rows.pop(name) for name in gone[: max(0, len(new) - len(free))])

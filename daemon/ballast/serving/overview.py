@@ -40,6 +40,7 @@ def overview(
     order = np.argsort(-heat, kind="stable")[:HOTTEST].tolist()
     newest = _newest(plans)
     refused = [(check, pods, plan.kind) for plan in newest for check, pods in plan.refused.items()]
+    refused.sort(key=lambda row: (-row[1], row[0], row[2]))
     return Overview(
         time=snapshot.time,
         since=past[0] if past else None,
@@ -68,9 +69,7 @@ def overview(
         today=_today(plans, evictions.recent, power.policies, now - DAY),
         held=held or evictions.breaker,
         considered=sum(pods for _, pods, _ in refused) + sum(len(plan.steps) for plan in newest),
-        obstacles=[Obstacle(*each) for each in sorted(refused, key=lambda each: (-each[1], each[0], each[2]))][
-            :OBSTACLES
-        ],
+        obstacles=[Obstacle(*obstacle) for obstacle in refused[:OBSTACLES]],
     )
 
 
@@ -86,16 +85,16 @@ def _heat(snapshot: Snapshot, high: Mapping[str, float]) -> tuple[Floats, list[i
 
 def _newest(plans: Iterable[Plan]) -> list[Plan]:
     """The newest plan of each kind."""
-    found: dict[str, Plan] = {}
+    newest: dict[str, Plan] = {}
     for plan in plans:
-        found.setdefault(plan.kind, plan)
-    return list(found.values())
+        newest.setdefault(plan.kind, plan)
+    return list(newest.values())
 
 
 def _today(plans: Iterable[Plan], recent: Iterable[Eviction], policies: Iterable[Policy], since: float) -> Today:
-    moved = [each for each in recent if each.time >= since]
-    made = [plan for plan in plans if plan.time >= since]
-    pairs = [pair for each in moved if (pair := _effect(each)) is not None]
+    moved = [eviction for eviction in recent if eviction.time >= since]
+    recent_plans = [plan for plan in plans if plan.time >= since]
+    pairs = [pair for eviction in moved if (pair := _effect(eviction)) is not None]
     changes = [
         sum(map(abs, action.changes.values()))
         for policy in policies
@@ -103,11 +102,11 @@ def _today(plans: Iterable[Plan], recent: Iterable[Eviction], policies: Iterable
         if action.time >= since
     ]
     return Today(
-        evictions=dict(Counter(each.status for each in moved)),
+        evictions=dict(Counter(eviction.status for eviction in moved)),
         predicted=round(sum(pair[0] for pair in pairs), 4) if pairs else None,
         measured=round(sum(pair[1] for pair in pairs), 4) if pairs else None,
-        plans=len(made),
-        moves=len({step.pod for plan in made for step in plan.steps}),
+        plans=len(recent_plans),
+        moves=len({step.pod for plan in recent_plans for step in plan.steps}),
         replicas=sum(changes),
     )
 
@@ -135,9 +134,10 @@ RANK = {name: rank for rank, name in enumerate(CONDITION_TYPES)}
 def troubles(conditions: Iterable[Mapping[str, Any]], *, leader: bool) -> list[Trouble]:
     """Of `conditions` as the API lists them. That a follower does not act is no trouble."""
     held = [
-        _trouble(each)
-        for each in conditions
-        if (each["status"] == "True") is not (each["type"] in GOOD) and (leader or each["type"] != "Active")
+        _trouble(condition)
+        for condition in conditions
+        if (condition["status"] == "True") is not (condition["type"] in GOOD)
+        and (leader or condition["type"] != "Active")
     ]
     return sorted(held, key=lambda each: (each.mild, RANK.get(each.type, len(RANK))))
 

@@ -79,7 +79,7 @@ class PageApi:
         facts = (id(snapshot), snapshot.time, board.plans, board.evictions, board.power, held)
 
         def build() -> bytes:
-            found = overview(
+            document = overview(
                 snapshot,
                 board.history,
                 board.high,
@@ -89,7 +89,7 @@ class PageApi:
                 power=facts[4],
                 held=held,
             )
-            return msgspec.json.encode(found)
+            return msgspec.json.encode(document)
 
         return await self._overview.of(facts, build).response(request)
 
@@ -105,10 +105,10 @@ class PageApi:
         name = request.path_params["name"]
         if (text := request.query_params.get("days")) is not None:
             return await self._long_history(name, text)
-        found = await run_in_threadpool(self._board.history.node, name)
-        if found is None:
+        document = await run_in_threadpool(self._board.history.node, name)
+        if document is None:
             raise HTTPException(404, f"no node {name} in the last 24 hours")
-        return await Document(partial(msgspec.json.encode, found)).response(request)
+        return await Document(partial(msgspec.json.encode, document)).response(request)
 
     async def _long_history(self, name: str, text: str) -> Response:
         if not (text.isascii() and text.isdigit() and len(text) <= 2 and 1 <= int(text) <= MOST_DAYS):
@@ -116,42 +116,42 @@ class PageApi:
         if self._board.snapshot is None or name not in self._board.snapshot.rows:
             raise HTTPException(404, f"no node {name} among the selected ones")
         try:
-            found = await to_thread.run_sync(self._board.long_history, name, int(text), limiter=self._one)
+            document = await to_thread.run_sync(self._board.long_history, name, int(text), limiter=self._one)
         except BallastError as error:
             raise HTTPException(503, str(error), {"retry-after": "30"}) from error
-        if found is None:
+        if document is None:
             raise HTTPException(404, f"Prometheus has no ballast_node_load_mean of {name}: does it scrape Ballast?")
-        return Response(msgspec.json.encode(found), media_type=JSON, headers={"cache-control": "no-store"})
+        return Response(msgspec.json.encode(document), media_type=JSON, headers={"cache-control": "no-store"})
 
     async def node_score(self, request: Request) -> Response:
         """The terms of one node's score."""
         name = request.path_params["name"]
-        found = await run_in_threadpool(self._answers.node_score, name)
-        if found is None:
+        score = await run_in_threadpool(self._answers.node_score, name)
+        if score is None:
             raise HTTPException(404, f"no node {name} among the selected ones")
-        return await Document(partial(msgspec.json.encode, found)).response(request)
+        return await Document(partial(msgspec.json.encode, score)).response(request)
 
     async def node_pods(self, request: Request) -> Response:
         """The pods on a node."""
-        found = await run_in_threadpool(self._board.pods_on, request.path_params["name"])
-        return await Document(partial(msgspec.json.encode, found)).response(request)
+        pods = await run_in_threadpool(self._board.pods_on, request.path_params["name"])
+        return await Document(partial(msgspec.json.encode, pods)).response(request)
 
     async def pods(self, request: Request) -> Response:
         """Pods by part of their name."""
         text = request.query_params.get("find", "")[:LONGEST]
-        found = await run_in_threadpool(self._board.find_pods, text)
-        return await Document(partial(msgspec.json.encode, found)).response(request)
+        pods = await run_in_threadpool(self._board.find_pods, text)
+        return await Document(partial(msgspec.json.encode, pods)).response(request)
 
     async def explain(self, request: Request) -> Response:
         """Why a pod may or may not be moved."""
         namespace, name = request.path_params["namespace"], request.path_params["name"]
         try:
-            found = await run_in_threadpool(self._answers.explain, namespace, name)
+            explanation = await run_in_threadpool(self._answers.explain, namespace, name)
         except BallastError as error:
             raise HTTPException(503, str(error), {"retry-after": "30"}) from error
-        if found is None:
+        if explanation is None:
             raise HTTPException(404, f"no pod {namespace}/{name}")
-        return await Document(partial(msgspec.json.encode, found)).response(request)
+        return await Document(partial(msgspec.json.encode, explanation)).response(request)
 
     async def summaries(self, request: Request) -> Response:
         """Recent plans, without steps and verdicts."""
@@ -161,10 +161,10 @@ class PageApi:
     async def plan(self, request: Request) -> Response:
         """One plan by its id."""
         name = request.path_params["name"]
-        found = next((plan for plan in self._board.plans if plan.id == name), None)
-        if found is None:
+        plan = next((plan for plan in self._board.plans if plan.id == name), None)
+        if plan is None:
             raise HTTPException(404, f"no plan {name} among the last ones")
-        return await Document(partial(msgspec.json.encode, found)).response(request)
+        return await Document(partial(msgspec.json.encode, plan)).response(request)
 
     def _rendered(self) -> Rendered:
         if self._board.rendered is None:

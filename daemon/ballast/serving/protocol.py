@@ -201,15 +201,19 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def _drop_slowest(self) -> None:
         """Never this connection, whose answer has just begun: a scheduler takes a large one in milliseconds."""
-        behind = [each for each in self.connections if isinstance(each, BoundedProtocol) and each._writing is not None]
+        behind = [
+            connection
+            for connection in self.connections
+            if isinstance(connection, BoundedProtocol) and connection._writing is not None
+        ]
         behind.sort(key=lambda each: each._behind_since)
-        unsent = sum(each.transport.get_write_buffer_size() for each in behind)
-        for each in behind:
+        unsent = sum(connection.transport.get_write_buffer_size() for connection in behind)
+        for connection in behind:
             if unsent <= MAX_UNSENT:
                 return
-            if each is not self:
-                unsent -= each.transport.get_write_buffer_size()
-                each.transport.abort()
+            if connection is not self:
+                unsent -= connection.transport.get_write_buffer_size()
+                connection.transport.abort()
 
     def _expect_request(self) -> None:
         if self._reading is None:

@@ -291,9 +291,9 @@ def to_slice(found: WireSlice) -> DeviceSlice:
         node=spec.node_name or "",
         terms=None if spec.node_selector is None else node_terms(spec.node_selector),
         everywhere=bool(spec.all_nodes),
-        devices=tuple(_properties(spec.driver, spec.pool.name, each) for each in spec.devices or ()),
-        names=tuple(str(each.get("name", "")) for each in spec.devices or ()),
-        in_parts=tuple(str(each.get("name", "")) for each in spec.devices or () if _in_parts(each)),
+        devices=tuple(_properties(spec.driver, spec.pool.name, device) for device in spec.devices or ()),
+        names=tuple(str(device.get("name", "")) for device in spec.devices or ()),
+        in_parts=tuple(str(device.get("name", "")) for device in spec.devices or () if _in_parts(device)),
         generation=spec.pool.generation,
         slices=spec.pool.resource_slice_count,
     )
@@ -301,8 +301,8 @@ def to_slice(found: WireSlice) -> DeviceSlice:
 
 def _in_parts(device: dict[str, Any]) -> bool:
     """Whether it takes from counters that it shares with other devices, or several claims may share it."""
-    found = _described(device)
-    return bool(found.get("consumesCounters") or found.get("allowMultipleAllocations"))
+    fields = _described(device)
+    return bool(fields.get("consumesCounters") or fields.get("allowMultipleAllocations"))
 
 
 def _described(device: dict[str, Any]) -> dict[str, Any]:
@@ -312,7 +312,7 @@ def _described(device: dict[str, Any]) -> dict[str, Any]:
 
 
 def to_node_claim(found: WireNodeClaim) -> NodeClaim:
-    true = {each.type for each in found.status.conditions or () if each.status == "True"}
+    true = {condition.type for condition in found.status.conditions or () if condition.status == "True"}
     return NodeClaim(
         name=found.metadata.name,
         node=found.status.node_name,
@@ -356,20 +356,20 @@ def _term(found: TopologyTerm) -> NodeTerm:
 
 def _properties(driver: str, pool: str, device: dict[str, Any]) -> str:
     """What a claim can ask of a device: all but its name. One that not every claim may have is like no other."""
-    found = _described(device)
-    known = {key: value for key, value in found.items() if key in ("attributes", "capacity")}
-    if _in_parts(device) or found.get("taints") or found.get("bindingConditions"):
+    fields = _described(device)
+    known = {key: value for key, value in fields.items() if key in ("attributes", "capacity")}
+    if _in_parts(device) or fields.get("taints") or fields.get("bindingConditions"):
         known["device"] = [pool, device.get("name")]
     return f"{driver} " + msgspec.json.encode(known, order="sorted").decode()
 
 
 def _amounts(amounts: wire.Quantities | None) -> dict[str, float]:
     """What cannot be read is left out."""
-    found = {}
+    numbers = {}
     for name, text in (amounts or {}).items():
         with suppress(ValueError):
-            found[name] = quantity(text)
-    return found
+            numbers[name] = quantity(text)
+    return numbers
 
 
 def _size(amounts: wire.Quantities | None) -> float:
@@ -446,23 +446,23 @@ class WireDeviceClaim(wire.WireStruct):
 
 def to_device_claim(found: WireDeviceClaim) -> DeviceClaim:
     meta, status = found.metadata, found.status
-    owners = (each.uid for each in meta.owner_references or () if each.kind == _POD)
-    reserved = (each.uid for each in status.reserved_for or ())
-    given = status.allocation.devices.results if status.allocation else None
+    owners = (owner.uid for owner in meta.owner_references or () if owner.kind == _POD)
+    reserved = (consumer.uid for consumer in status.reserved_for or ())
+    results = status.allocation.devices.results if status.allocation else None
     return DeviceClaim(
         namespace=meta.namespace,
         name=meta.name,
         pods=tuple(dict.fromkeys((*owners, *reserved))),
         requests=tuple(_requests(found.spec.devices)),
-        given=tuple(GivenDevice(g.request, g.driver, g.pool, g.device) for g in given or () if not g.admin_access),
+        given=tuple(GivenDevice(g.request, g.driver, g.pool, g.device) for g in results or () if not g.admin_access),
     )
 
 
 def _requests(devices: WireDeviceRequests) -> Iterator[DeviceRequest]:
     """Of alternatives, the first one is what is asked for."""
-    for each in devices.requests or ():
-        alternatives = each.first_available or ()
-        wanted = each.exactly or next(iter(alternatives), None)
-        if wanted is not None and wanted.allocation_mode in _COUNTED and not wanted.admin_access:
-            name = each.name if each.exactly else f"{each.name}/{wanted.name}"
-            yield DeviceRequest(name, wanted.device_class_name, max(wanted.count, 1))
+    for request in devices.requests or ():
+        alternatives = request.first_available or ()
+        exact = request.exactly or next(iter(alternatives), None)
+        if exact is not None and exact.allocation_mode in _COUNTED and not exact.admin_access:
+            name = request.name if request.exactly else f"{request.name}/{exact.name}"
+            yield DeviceRequest(name, exact.device_class_name, max(exact.count, 1))

@@ -86,11 +86,11 @@ class Reader(Generic[T]):
     def page(self, body: bytes) -> tuple[list[T], wire.ListMeta]:
         """The objects of one page. Raises msgspec.DecodeError when the body is no list."""
         page = self._page.decode(body)
-        raws, found = page.items or (), []
+        raws, items = page.items or (), []
         for start in range(0, len(raws), SLICE):
             self._between()
-            found += [item for raw in raws[start : start + SLICE] if (item := self.read(raw)) is not None]
-        return found, page.metadata
+            items += [item for raw in raws[start : start + SLICE] if (item := self.read(raw)) is not None]
+        return items, page.metadata
 
     def read(self, raw: msgspec.Raw | bytes) -> T | None:
         """One object, or None where it cannot be read."""
@@ -118,18 +118,18 @@ def pod_reader(
     decoder: msgspec.json.Decoder[wire.Pod | wire.LeanPod] = msgspec.json.Decoder(wire.Pod if whole else wire.LeanPod)
 
     def decode(raw: msgspec.Raw | bytes) -> Pod:
-        found = decoder.decode(raw)
-        size, meta = memoryview(raw).nbytes, found.metadata
+        pod_on_wire = decoder.decode(raw)
+        size, meta = memoryview(raw).nbytes, pod_on_wire.metadata
         if not whole:
             meta.labels = None
-        if size > WEIGHED and not budget.holds(raw, found, keep):
-            return to_opaque(found, shared)
+        if size > WEIGHED and not budget.holds(raw, pod_on_wire, keep):
+            return to_opaque(pod_on_wire, shared)
         before = shared.misses
-        pod = to_pod(found, shared, keep)
+        pod = to_pod(pod_on_wire, shared, keep)
         # A pod whose values are all shared with others takes no memory of its own: weighing it would be in vain.
         own = shared.misses > before or len(pod.annotations) > _FEW_NOTES or budget.noted(meta.namespace, meta.name)
-        if size <= WEIGHED and own and not budget.holds(raw, found, keep):
-            return to_opaque(found, shared)
+        if size <= WEIGHED and own and not budget.holds(raw, pod_on_wire, keep):
+            return to_opaque(pod_on_wire, shared)
         return pod
 
     return Reader("pods", decode, between, budget)
@@ -191,7 +191,7 @@ def to_opaque(pod: wire.Pod | wire.LeanPod, shared: Shared) -> Pod:
     spec = pod.spec
     total = to_shape(booked(spec, pod.status))
     whole = ContainerShape(_few(total.requests), _few(total.limits))
-    found = to_pod(
+    opaque = to_pod(
         wire.LeanPod(
             metadata=wire.reduced(pod.metadata),
             spec=wire.LeanPodSpec(
@@ -206,7 +206,7 @@ def to_opaque(pod: wire.Pod | wire.LeanPod, shared: Shared) -> Pod:
         shared,
         lambda key: False,
     )
-    return msgspec.structs.replace(found, shape=shape_of([whole]), template=OPAQUE)
+    return msgspec.structs.replace(opaque, shape=shape_of([whole]), template=OPAQUE)
 
 
 def _few(amounts: Mapping[str, float]) -> dict[str, float]:
@@ -267,14 +267,14 @@ S = TypeVar("S", bound=wire.LeanPodSpec)
 def booked(spec: S, status: wire.PodStatus) -> S:
     """The spec with the requests that count; the same one where nothing is being resized."""
     states = (*(status.container_statuses or ()), *(status.init_container_statuses or ()))
-    given = {each.name: each for each in states if each.allocated_resources or each.resources}
-    if not (given or status.allocated_resources or status.resources):
+    resizing = {state.name: state for state in states if state.allocated_resources or state.resources}
+    if not (resizing or status.allocated_resources or status.resources):
         return spec
     whole = _resources(spec.resources, status.allocated_resources, status.resources, refused=_refused(status))
-    if not given and whole is spec.resources:
+    if not resizing and whole is spec.resources:
         return spec
-    containers = _counted(spec.containers or (), given, status)
-    init_containers = _counted(spec.init_containers or (), given, status, sidecars=True)
+    containers = _counted(spec.containers or (), resizing, status)
+    init_containers = _counted(spec.init_containers or (), resizing, status, sidecars=True)
     if containers is None and init_containers is None and whole is spec.resources:
         return spec
     return msgspec.structs.replace(
@@ -287,7 +287,10 @@ def booked(spec: S, status: wire.PodStatus) -> S:
 
 def _refused(status: wire.PodStatus) -> bool:
     """Whether the node can never resize the pod, so that it keeps what it has."""
-    return any(each.type == "PodResizePending" and each.reason == "Infeasible" for each in status.conditions or ())
+    return any(
+        condition.type == "PodResizePending" and condition.reason == "Infeasible"
+        for condition in status.conditions or ()
+    )
 
 
 def _counted(
@@ -298,7 +301,7 @@ def _counted(
     sidecars: bool = False,
 ) -> list[wire.Container] | None:
     """None where all count with what they ask for."""
-    found, changed = [], False
+    counted, changed = [], False
     for container in containers:
         of = given.get(container.name)
         if of is not None and (not sidecars or container.restart_policy == "Always"):
@@ -306,8 +309,8 @@ def _counted(
             if resources is not container.resources:
                 changed = True
                 container = msgspec.structs.replace(container, resources=resources)
-        found.append(container)
-    return found if changed else None
+        counted.append(container)
+    return counted if changed else None
 
 
 def _resources(
@@ -317,24 +320,24 @@ def _resources(
     *,
     refused: bool,
 ) -> wire.ResourceRequirements | None:
-    wanted = (asked.requests if asked else None) or {}
+    desired = (asked.requests if asked else None) or {}
     has = (actuated.requests if actuated else None) or {}
-    known = [each for each in (allocated, has) if each]
-    if not known or all(each == wanted for each in known):
+    known = [amounts for amounts in (allocated, has) if amounts]
+    if not known or all(amounts == desired for amounts in known):
         return asked
-    return wire.ResourceRequirements(_most(known if refused else [wanted, *known]), asked.limits if asked else None)
+    return wire.ResourceRequirements(_most(known if refused else [desired, *known]), asked.limits if asked else None)
 
 
 def _most(amounts: Iterable[wire.Quantities]) -> wire.Quantities:
-    found: wire.Quantities = {}
-    for each in amounts:
-        for name, text in each.items():
+    largest: wire.Quantities = {}
+    for quantities in amounts:
+        for name, text in quantities.items():
             try:
-                if name not in found or quantity(text) > quantity(found[name]):
-                    found[name] = text
+                if name not in largest or quantity(text) > quantity(largest[name]):
+                    largest[name] = text
             except ValueError:
                 continue
-    return found
+    return largest
 
 
 _encode = msgspec.json.Encoder().encode
@@ -412,10 +415,10 @@ class Shared:
 
     def string(self, value: str) -> str:
         """The one copy of a string."""
-        found = self._strings.held.get(value)
-        if found is None:
+        held = self._strings.held.get(value)
+        if held is None:
             return value if len(value) > LONGEST else self._strings.add(value, value)
-        return found
+        return held
 
     def strings(self, values: Mapping[str, str] | None) -> Mapping[str, str]:
         """Equal keys and values are held once, the mapping itself is new: for sets no other object has."""
@@ -426,32 +429,32 @@ class Shared:
         if not values:
             return NO_STRINGS
         key = tuple(values.items())
-        found = self._mappings.held.get(key)
-        if found is None:
+        held = self._mappings.held.get(key)
+        if held is None:
             self.misses += 1
-            made = self.strings(values)
-            found = self._mappings.add(tuple(made.items()), made)
-        return found
+            copy = self.strings(values)
+            held = self._mappings.add(tuple(copy.items()), copy)
+        return held
 
     def shape(self, spec: wire.LeanPodSpec, build: Callable[[wire.LeanPodSpec], Shape]) -> Shape:
         """The one copy of a pod's shape."""
         key = _shape_key(spec)
-        found = self._shapes.held.get(key)
-        if found is None:
+        held = self._shapes.held.get(key)
+        if held is None:
             self.misses += 1
-            found = self._shapes.add(key, build(spec))
-        return found
+            held = self._shapes.add(key, build(spec))
+        return held
 
     def template(self, pod: wire.Pod) -> Template:
         """The one copy of a pod's template; PLAIN where it says nothing."""
         key = template_key(pod)
         if key is None:
             return PLAIN
-        found = self._templates.held.get(key)
-        if found is None:
+        held = self._templates.held.get(key)
+        if held is None:
             self.misses += 1
-            found = self._templates.add(key, to_template(pod))
-        return found
+            held = self._templates.add(key, to_template(pod))
+        return held
 
     def owner(self, references: list[wire.OwnerReference] | None) -> Owner | None:
         """The controller among the owners, else the first one."""
@@ -459,11 +462,11 @@ class Shared:
             return None
         chosen = next((reference for reference in references if reference.controller), references[0])
         key = (chosen.kind, chosen.name, chosen.uid, bool(chosen.controller))
-        found = self._owners.held.get(key)
-        if found is None:
+        held = self._owners.held.get(key)
+        if held is None:
             self.misses += 1
-            found = self._owners.add(key, Owner(*key))
-        return found
+            held = self._owners.add(key, Owner(*key))
+        return held
 
 
 def size(value: object) -> int:
@@ -478,6 +481,6 @@ def size(value: object) -> int:
 
 
 def _shape_key(spec: wire.LeanPodSpec) -> bytes:
-    containers = [(each.restart_policy, each.resources) for each in spec.containers or ()]
-    init_containers = [(each.restart_policy, each.resources) for each in spec.init_containers or ()]
+    containers = [(container.restart_policy, container.resources) for container in spec.containers or ()]
+    init_containers = [(container.restart_policy, container.resources) for container in spec.init_containers or ()]
     return _encode((containers, init_containers, spec.resources, spec.overhead))

@@ -122,11 +122,11 @@ class ObjectBudget:
 
 def too_large(*kinds: Mapping[str, Mapping[str, int]]) -> str | None:
     """Which namespaces have objects that are not kept whole, the most first; None where there are none."""
-    found = [(count, kind, there) for each in kinds for kind, of in each.items() for there, count in of.items()]
-    if not found:
+    counts = [(count, kind, there) for by_kind in kinds for kind, of in by_kind.items() for there, count in of.items()]
+    if not counts:
         return None
-    found.sort(key=lambda item: (-item[0], item[2], item[1]))
-    named = [f"{count} {kind}{f' of namespace {there}' if there else ''}" for count, kind, there in found]
+    counts.sort(key=lambda item: (-item[0], item[2], item[1]))
+    named = [f"{count} {kind}{f' of namespace {there}' if there else ''}" for count, kind, there in counts]
     more = f" and {len(named) - NAMED} more" if len(named) > NAMED else ""
     return (
         f"{', '.join(named[:NAMED])}{more} are larger than Ballast keeps of one object ({LARGEST // 2**10} KiB), of "

@@ -59,9 +59,9 @@ def to_template(pod: wire.Pod) -> Template:
         affinity=tuple(_pod_terms(pod, affinity.pod_affinity)),
         anti_affinity=tuple(_pod_terms(pod, affinity.pod_anti_affinity)),
         spread=tuple(
-            _spread(pod, each)
-            for each in spec.topology_spread_constraints or ()
-            if each.when_unsatisfiable == "DoNotSchedule"
+            _spread(pod, constraint)
+            for constraint in spec.topology_spread_constraints or ()
+            if constraint.when_unsatisfiable == "DoNotSchedule"
         ),
         local_volumes=tuple(name for name, _ in _local(spec)),
         scratch_volumes=tuple(name for name, medium in _local(spec) if medium is not None),
@@ -110,7 +110,10 @@ def _required(affinity: wire.NodeAffinity | None) -> tuple[NodeTerm, ...] | None
 
 def _preferred(affinity: wire.NodeAffinity | None) -> tuple[tuple[int, NodeTerm], ...]:
     """A term without requirements means no node (component-helpers scheduling/corev1/nodeaffinity)."""
-    return tuple((each.weight, node_term(each.preference)) for each in (affinity.preferred if affinity else None) or ())
+    return tuple(
+        (preferred.weight, node_term(preferred.preference))
+        for preferred in (affinity.preferred if affinity else None) or ()
+    )
 
 
 def _pod_terms(pod: wire.Pod, affinity: wire.PodAffinity | None) -> Iterator[PodTerm]:
@@ -186,26 +189,26 @@ def _claims(spec: wire.PodSpec) -> bool:
 
 
 def _mounted(pod: wire.Pod) -> tuple[tuple[str, str], ...]:
-    found = (volume.persistent_volume_claim for volume in pod.spec.volumes or ())
-    return tuple((pod.metadata.namespace, str(each.get("claimName", ""))) for each in found if each is not None)
+    sources = (volume.persistent_volume_claim for volume in pod.spec.volumes or ())
+    return tuple((pod.metadata.namespace, str(source.get("claimName", ""))) for source in sources if source is not None)
 
 
 def _ephemeral(spec: wire.PodSpec) -> tuple[tuple[str, str | None], ...]:
     """A class of "" means none; without the field it is the default class."""
-    found = []
+    claims = []
     for volume in spec.volumes or ():
         if volume.ephemeral is not None:
             template = volume.ephemeral.get("volumeClaimTemplate")
             inner = template.get("spec") if isinstance(template, dict) else None
             named = inner.get("storageClassName") if isinstance(inner, dict) else None
-            found.append((volume.name, None if named is None else str(named)))
-    return tuple(found)
+            claims.append((volume.name, None if named is None else str(named)))
+    return tuple(claims)
 
 
 def _device_claims(spec: wire.PodSpec) -> tuple[int, tuple[str, ...]]:
     """How many resource claims are its own, and the names of others."""
     claims = spec.resource_claims or ()
-    named = tuple(str(each["resourceClaimName"]) for each in claims if "resourceClaimName" in each)
+    named = tuple(str(claim["resourceClaimName"]) for claim in claims if "resourceClaimName" in claim)
     return len(claims) - len(named), named
 
 

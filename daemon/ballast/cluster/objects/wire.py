@@ -56,8 +56,8 @@ def short(*texts: str) -> bool:
 def reduced(meta: M) -> M:
     """The metadata of an opaque object: no labels, few and short annotations, owners with short names."""
     notes = [item for item in sorted((meta.annotations or {}).items()) if short(*item)][:MOST_NOTES]
-    owners = [each for each in meta.owner_references or () if short(each.kind, each.name, each.uid)]
-    controllers = [each for each in owners if each.controller] or owners
+    owners = [owner for owner in meta.owner_references or () if short(owner.kind, owner.name, owner.uid)]
+    controllers = [owner for owner in owners if owner.controller] or owners
     return msgspec.structs.replace(meta, labels=None, annotations=dict(notes), owner_references=controllers[:1])
 
 
