@@ -126,7 +126,7 @@ class KubeApi:
             body = msgspec.json.encode(body)
         headers = {"Content-Type": content_type or "application/json"} if body is not None else {}
         seconds = timeout or self._timeout
-        with self._counted(method, path, query) as answered, deadline(seconds):
+        with self._count_request(method, path, query) as answered, deadline(seconds):
             response = self._send(method, path, query, headers, body, seconds, stream=False)
             answer = self._whole(response, f"{method} {path}", most)
             answered(response.status)
@@ -151,7 +151,7 @@ class KubeApi:
         Its headers, and a refusal, have the time of other requests in all. Raises as `request` does. The caller closes
         it; another thread may do so at any time.
         """
-        with self._counted("GET", path, query) as answered, deadline(min(self._timeout, idle)) as limit:
+        with self._count_request("GET", path, query) as answered, deadline(min(self._timeout, idle)) as limit:
             response = self._send("GET", path, query, {}, None, idle, stream=True)
             answered(response.status)
             if response.status >= 400:
@@ -183,7 +183,7 @@ class KubeApi:
     def _send(self, *request: Any, stream: bool) -> urllib3.BaseHTTPResponse:
         """As `_send_once`; once more where a 401 led to new credentials."""
         response = self._send_once(*request, stream=stream)
-        if response.status == 401 and self._reconfigured():
+        if response.status == 401 and self._reconfigure():
             response.drain_conn()
             response.release_conn()
             response = self._send_once(*request, stream=stream)
@@ -232,7 +232,7 @@ class KubeApi:
             ) from error
         return {"Authorization": bearer["value"].strip()} if bearer and bearer["value"] else {}
 
-    def _reconfigured(self) -> bool:
+    def _reconfigure(self) -> bool:
         """After a 401: reads certificates, tokens and exec plugins again, at most every _RELOAD_EVERY seconds."""
         with self._lock:
             if self._clock.monotonic() - self._configured_at < _RELOAD_EVERY:
@@ -279,7 +279,7 @@ class KubeApi:
             "Check that it runs and can be reached from here; BALLAST_CLUSTER__KUBECONFIG chooses another one."
         )
 
-    def _counted(self, method: str, path: str, query: Mapping[str, object]) -> _Counted:
+    def _count_request(self, method: str, path: str, query: Mapping[str, object]) -> _Counted:
         return _Counted(self._metrics, verb_of(method, path, query) if method == "GET" else None)
 
 
@@ -292,9 +292,9 @@ class _Counted:
         self._result = "unreachable"
 
     def __enter__(self) -> Callable[[int], None]:
-        return self._answered
+        return self._note_status
 
-    def _answered(self, status: int) -> None:
+    def _note_status(self, status: int) -> None:
         self._result = "ok" if status < 400 else str(status)
 
     def __exit__(self, *_: object) -> None:

@@ -110,16 +110,16 @@ class LeaderEndpoint:
             endpoint_slice = self._slice()
             if current is not None and all(current.get(key) == endpoint_slice[key] for key in ("endpoints", "ports")):
                 return True
-            return self._settled(
+            return self._is_settled(
                 self._create(endpoint_slice) if current is None else self._patch(endpoint_slice, "this replica leads")
             )
         if current is None or not self._is_own(current):
             return True
         version = {"resourceVersion": current["metadata"]["resourceVersion"]}
         outcome = self._patch({"endpoints": [], "metadata": version}, "this replica does not lead", leader_only=False)
-        return outcome.result is Result.CONFLICT or self._settled(outcome)
+        return outcome.result is Result.CONFLICT or self._is_settled(outcome)
 
-    def _settled(self, outcome: WriteOutcome) -> bool:
+    def _is_settled(self, outcome: WriteOutcome) -> bool:
         if outcome.status in (403, 404):
             self._warn(outcome.reason)
             return True

@@ -54,7 +54,7 @@ class Leadership(ABC):
     def _instead(self) -> str:
         return "this replica does not lead"
 
-    def _changed(self, leads: bool) -> None:
+    def _call_back(self, leads: bool) -> None:
         callback = self._on_gain if leads else self._on_loss
         if callback:
             callback()
@@ -94,13 +94,13 @@ class AlwaysLeader(Leadership):
     def start(self) -> None:
         self._leads = True
         self._metrics.leader.set(1)
-        self._changed(True)
+        self._call_back(True)
 
     def stop(self) -> None:
         was, self._leads = self._leads, False
         self._metrics.leader.set(0)
         if was:
-            self._changed(False)
+            self._call_back(False)
 
     @property
     def alive(self) -> bool:
@@ -323,7 +323,7 @@ class Elector(Leadership):
             return
         self._told_leader = leads
         _log.info("leading" if leads else "no longer leading", identity=self.identity)
-        self._changed(leads)
+        self._call_back(leads)
 
     @property
     def _path(self) -> str:

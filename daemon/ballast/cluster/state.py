@@ -102,7 +102,7 @@ def index(main: Mapping[str, str]) -> dict[str, list[Place]]:
     return by_key
 
 
-def joined(main: Mapping[str, str], parts: Mapping[int, Mapping[str, str]]) -> dict[str, str]:
+def join_parts(main: Mapping[str, str], parts: Mapping[int, Mapping[str, str]]) -> dict[str, str]:
     """All keys with their values. Raises KeyError for a chunk that is not there, and as `index`."""
     keys = {key: value for key, value in main.items() if key not in _RESERVED}
     for key, places in index(main).items():
@@ -110,7 +110,7 @@ def joined(main: Mapping[str, str], parts: Mapping[int, Mapping[str, str]]) -> d
     return keys
 
 
-def laid_out(
+def lay_out(
     keys: Mapping[str, str], main: Mapping[str, str], parts: Mapping[int, Mapping[str, str]]
 ) -> StateLayout | None:
     """The largest values go to parts until the rest is small; what has not changed stays where it is.
@@ -130,7 +130,7 @@ def laid_out(
         if there is not None and value == "".join(parts[place.part][place.name] for place in there):
             places[key] = there
             continue
-        taken = room.placed(value)
+        taken = room.place_value(value)
         if taken is None:
             return None
         places[key] = taken
@@ -151,7 +151,7 @@ class _Room:
         self._next = max(names, default=0) + 1
         self.changed: dict[int, Mapping[str, str]] = {}
 
-    def placed(self, value: str) -> list[Place] | None:
+    def place_value(self, value: str) -> list[Place] | None:
         """Where its chunks are now; None without room."""
         chunks = []
         for start in range(0, max(len(value), 1), CHUNK):
@@ -224,9 +224,9 @@ class StateStore:
         keys = dict(change(dict(stored.keys)))
         if size(keys) > WHOLE:
             stored = _StoredState(stored.main, self._all_parts(stored.parts), stored.keys)
-        layout = laid_out(keys, stored.main.data, stored.data)
+        layout = lay_out(keys, stored.main.data, stored.data)
         if layout is None:
-            return self._writer.record(self._refused(keys, stored, reason))
+            return self._writer.record(self._refuse(keys, stored, reason))
         if layout.main == stored.main.data:
             return WriteOutcome(self._writing(0, stored.main, layout.main, reason), Result.DONE, "nothing to change")
         for number, data in layout.parts.items():
@@ -243,7 +243,7 @@ class StateStore:
         content = ConfigMapStore(data, before.version)
         return writing(self._namespace, NAMES[number], content, kind="state", reason=reason)
 
-    def _refused(self, wanted: Mapping[str, str], found: _StoredState, reason: str) -> WriteOutcome:
+    def _refuse(self, wanted: Mapping[str, str], found: _StoredState, reason: str) -> WriteOutcome:
         largest = max(wanted, key=lambda key: len(wanted[key]))
         text = (
             f"ConfigMaps {self._namespace}/{NAME} would have {size(wanted):,} bytes; its {PARTS} parts "
@@ -270,7 +270,7 @@ class StateStore:
                     number: self._part(number)
                     for number in sorted({place.part for chunks in places.values() for place in chunks})
                 }
-                keys = joined(main.data, {number: part.data for number, part in parts.items()})
+                keys = join_parts(main.data, {number: part.data for number, part in parts.items()})
                 return _StoredState(main, parts, keys)
             except (KeyError, IndexError, *NOT_JSON) as error:
                 missing = error

@@ -137,7 +137,7 @@ class Writer:
                         return self._too_late(write, failed)
                     return self._held_back(write) or WriteOutcome(write, Result.DONE, body=self._send(write))
             except TooManyRequests as error:
-                failed = self._failed(write, error)
+                failed = self._report_failure(write, error)
                 if error.causes or error.admission:
                     break
                 self._pace.hold(_DEFAULT_HOLD if error.retry_after is None else error.retry_after)
@@ -146,12 +146,12 @@ class Writer:
             except (NotFound, Gone) as error:
                 return WriteOutcome(write, Result.GONE, str(error), error.status)
             except ClusterError as error:
-                return self._failed(write, error)
+                return self._report_failure(write, error)
         assert failed is not None
         return failed
 
     @staticmethod
-    def _failed(write: Write, error: ClusterError) -> WriteOutcome:
+    def _report_failure(write: Write, error: ClusterError) -> WriteOutcome:
         causes = error.causes if isinstance(error, TooManyRequests) else ()
         return WriteOutcome(write, Result.FAILED, str(error), error.status, causes=causes, admission=error.admission)
 

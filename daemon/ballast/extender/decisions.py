@@ -99,12 +99,12 @@ class ExtenderService:
     def filter(self, pod: wire.Pod, names: Sequence[str]) -> Rejections:
         """{node: why} for nodes that are reserved for other pods or loaded above the threshold."""
         threshold, state = self._settings.filter_threshold, self._state
-        self.reservations.was_filtered(pod.metadata.uid)
+        self.reservations.note_filter(pod.metadata.uid)
         if not names or (threshold is None and self.reservations.idle):
             return Rejections()
         if any(owner.kind == "DaemonSet" and owner.controller for owner in pod.metadata.owner_references or ()):
             return Rejections()
-        reserved = {} if self.reservations.idle else self.reservations.rejected(self._arriving(pod), names)
+        reserved = {} if self.reservations.idle else self.reservations.reject(self._arriving(pod), names)
         if threshold is None:
             return Rejections(reserved)
         neutral = self._load_unusable()
@@ -159,7 +159,7 @@ class ExtenderService:
                 now = self._clock.monotonic()
                 for pod in batch:
                     if not first:
-                        self.reservations.shown(pod)
+                        self.reservations.note_shown(pod)
                     self._assumed.put(pod, now, learn=not first)
             self._clock.wait(self._never, PAUSE)
         with self._lock:
@@ -181,7 +181,7 @@ class ExtenderService:
     def put(self, item: Pod) -> None:
         """The watch shows a pod."""
         with self._lock:
-            self.reservations.shown(item)
+            self.reservations.note_shown(item)
             self._assumed.put(item, self._clock.monotonic())
             due = self._assumed.arrivals.count >= self._renew_at
         if due:
@@ -190,7 +190,7 @@ class ExtenderService:
     def remove(self, item: Pod) -> None:
         """The watch shows that a pod is gone."""
         with self._lock:
-            self.reservations.gone(item.uid)
+            self.reservations.note_gone(item.uid)
             self._assumed.remove(item.uid)
 
     def in_use(self) -> bool:
@@ -226,7 +226,7 @@ class ExtenderService:
             neutral: str | None = "no-snapshot"
             if state is not None:
                 strategy = self._strategy(self._settings.strategy, state)
-                neutral, documents = self._unusable(strategy), state.explained(self._settings.strategy, strategy, pod)
+                neutral, documents = self._unusable(strategy), state.explain(self._settings.strategy, strategy, pod)
         return api.PodScores(
             pod=f"{pod.namespace}/{pod.name}",
             node=pod.node or None,
@@ -260,7 +260,7 @@ class ExtenderService:
         node, wall, now = model.names[rows[chosen]], self._clock.wall(), self._clock.monotonic()
         owner, claim = owner_of(arriving), claim_of(arriving)
         assumed.assume(uid, node, arriving.shape, wall=wall, now=now, owner=owner, claim=claim)
-        self.reservations.was_asked(uid)
+        self.reservations.note_decision(uid)
         return _priorities(named, exact, chosen)
 
     def _without_pod(self, name: str) -> tuple[SnapshotState, Scores | None] | None:

@@ -83,7 +83,7 @@ class ExtenderReservations:
             model = self._assumed.model
             return None if model is None or node not in model.rows else fits(shape, model, node)
 
-    def rejected(self, pod: Pod, names: Sequence[str]) -> dict[str, str]:
+    def reject(self, pod: Pod, names: Sequence[str]) -> dict[str, str]:
         """{node: why} where this pod would take what is held for others."""
         with self._lock:
             model = self._assumed.model
@@ -115,29 +115,29 @@ class ExtenderReservations:
             return None
         self._assumed.assume(uid, reservation.node, UNSIZED, wall=self._clock.wall(), now=self._clock.monotonic())
         self._reservations.give(reservation.name, uid)
-        self.was_asked(uid)
+        self.note_decision(uid)
         points = np.full(len(named.names), NEUTRAL)
         return Priorities(named.priorities(points, named.names.index(reservation.node)))
 
-    def was_asked(self, uid: str) -> None:
+    def note_decision(self, uid: str) -> None:
         """With the lock held: a pod was decided. Its scheduler counts as asking if the watch shows the pod waiting."""
         if (pod := self._assumed.waiting(uid)) is not None:
             if len(self._asked) >= MOST_NAMES and pod.scheduler_name not in self._asked:
                 self._asked.clear()
             self._asked[pod.scheduler_name] = self._clock.monotonic()
 
-    def was_filtered(self, uid: str) -> None:
+    def note_filter(self, uid: str) -> None:
         """Nodes were filtered for a pod: its scheduler asks, also where a single node is left and none is scored."""
         with self._lock:
             self._filtered = True
-            self.was_asked(uid)
+            self.note_decision(uid)
 
     @property
     def unheld(self) -> bool:
         """Whether room is reserved, but schedulers that ask have never asked to filter, so others may take it."""
         return not self.idle and not self._filtered and self.in_use()
 
-    def shown(self, pod: Pod) -> None:
+    def note_shown(self, pod: Pod) -> None:
         """With the lock held, before the pod is booked: what was held for one that is bound or gone is free."""
         if self.idle:
             return
@@ -146,7 +146,7 @@ class ExtenderReservations:
         elif pod.node and not self._assumed.shown_bound(pod.uid):
             self._reservations.bound(pod.uid, pod.owner.uid if pod.owner else "", pod.node)
 
-    def gone(self, uid: str) -> None:
+    def note_gone(self, uid: str) -> None:
         """With the lock held: a pod is no more."""
         self._reservations.gone(uid)
 

@@ -82,7 +82,7 @@ class SnapshotState:
         terms = {term: float(values[row]) for term, values in scores.terms.items() if np.isfinite(values[row])}
         return NodeScore(node, strategy, int(scores.scores[row]), terms)
 
-    def explained(self, name: str, made: Strategy, pod: Pod) -> list[api.Scores]:
+    def explain(self, name: str, made: Strategy, pod: Pod) -> list[api.Scores]:
         """The scores for a pod with their terms: by a strategy and by each one that it blends."""
         documents = []
         for part, strategy in ({name: made} | _parts(name, made)).items():

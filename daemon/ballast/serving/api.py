@@ -79,7 +79,7 @@ class Api:
 
     async def nodes(self, request: Request) -> Response:
         """All nodes over one window (`?window=`, by default the first length)."""
-        rendered = self._rendered()
+        rendered = self._require_rendered()
         window = request.query_params.get("window", next(iter(rendered.nodes)))
         if window not in rendered.nodes:
             raise HTTPException(400, f"window={window}: not one of {', '.join(rendered.nodes)}")
@@ -88,7 +88,7 @@ class Api:
     async def node(self, request: Request) -> Response:
         """One node over every window."""
         name = request.path_params["name"]
-        body = self._rendered().node(name)
+        body = self._require_rendered().node(name)
         if body is None:
             raise HTTPException(404, f"no node {name} among the selected ones")
         return Response(body, media_type=JSON)
@@ -137,7 +137,7 @@ class Api:
     def _setting(self, name: str) -> Any:
         return next((entry["value"] for entry in self._board.config if entry["name"] == name), None)
 
-    def _rendered(self) -> Rendered:
+    def _require_rendered(self) -> Rendered:
         if self._board.rendered is None:
             raise HTTPException(503, "no cycle has ended yet, so nothing is known about any node")
         return self._board.rendered

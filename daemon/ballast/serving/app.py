@@ -50,7 +50,7 @@ def create_app(
     watcher, health = Watcher(board), HealthRoutes(board, answers)
     exposition = Exposition(board, metrics)
 
-    def refused(code: int) -> None:
+    def count_refusal(code: int) -> None:
         metrics.http_refused.labels(str(code)).inc()
 
     async def metrics_handler(request: Request) -> Response:
@@ -69,12 +69,12 @@ def create_app(
         Route("/livez", health.livez),
         Route("/readyz", health.readyz),
         *(ExtenderRoutes(scheduling, SystemClock(), metrics, callers).routes() if scheduling else ()),
-        *Api(board, answers, partial(refused, 429)).routes(),
+        *Api(board, answers, partial(count_refusal, 429)).routes(),
         *page_api.routes(),
     ]
-    around = [Middleware(BrowserHosts, hosts, refused)]
+    around = [Middleware(BrowserHosts, hosts, count_refusal)]
     if reviewed is not None:
-        around.append(Middleware(Reviewed, *reviewed, SystemClock(), refused))
+        around.append(Middleware(Reviewed, *reviewed, SystemClock(), count_refusal))
     return _app(routes, metrics, around)
 
 

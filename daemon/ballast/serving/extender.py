@@ -35,14 +35,19 @@ MAX_BODY = 64 * 1024 * 1024
 """Bytes; 5,000 whole nodes, as a scheduler without nodeCacheCapable sends them, are about 45 MB."""
 
 INLINE = 1024 * 1024
+"""Bytes of a body. Above them a thread answers, one request at a time, so that other answers are not delayed."""
+
 INLINE_POD = 64 * 1024
-"""Bytes of a body, and of the pod in it. Above them a thread answers, one at a time: other answers are not delayed."""
+"""The same for the pod in the body."""
 
 PAUSES = (0.002, 0.004, 0.008, 0.016, 0.032, 0.032)
+"""Seconds between looks for a pod that the watch has not shown yet."""
+
 MOST_WAITING = 32
-"""Seconds between looks for a pod that the watch has not shown; requests that may wait for one at the same time."""
+"""Requests that may wait for such a pod at the same time."""
 
 NEUTRAL_HEADER = "x-ballast-neutral"
+"""The header that says why a scheduler got a neutral answer."""
 
 FAILED = "failed"
 """Why an answer is neutral after an unexpected exception."""
@@ -127,7 +132,7 @@ class ExtenderRoutes:
 
         def read(body: bytes) -> tuple[wire.Pod, _Answer]:
             pod, names = prioritize_args(body)
-            return pod, lambda: self._prioritized(pod, names, profile)
+            return pod, lambda: self._prioritize(pod, names, profile)
 
         return await self._respond("prioritize", request, read)
 
@@ -136,11 +141,11 @@ class ExtenderRoutes:
 
         def read(body: bytes) -> tuple[wire.Pod, _Answer]:
             args = filter_args(body)
-            return args.pod, lambda: self._filtered(args)
+            return args.pod, lambda: self._filter(args)
 
         return await self._respond("filter", request, read)
 
-    def _prioritized(self, pod: wire.Pod, names: Sequence[str], profile: str | None) -> tuple[bytes, str | None]:
+    def _prioritize(self, pod: wire.Pod, names: Sequence[str], profile: str | None) -> tuple[bytes, str | None]:
         try:
             priorities = self._scheduling.prioritize(pod, names, profile)
         except UsageError:
@@ -150,7 +155,7 @@ class ExtenderRoutes:
             priorities = equal(Hosts(()).named(names), FAILED)
         return priorities.body, priorities.neutral
 
-    def _filtered(self, args: FilterArgs) -> tuple[bytes, str | None]:
+    def _filter(self, args: FilterArgs) -> tuple[bytes, str | None]:
         names = args.names()
         try:
             rejections = self._scheduling.filter(args.pod, names)
@@ -163,20 +168,20 @@ class ExtenderRoutes:
         self, verb: str, request: Request, read: Callable[[bytes], tuple[wire.Pod, _Answer]]
     ) -> Response:
         if self._callers is not None and not self._callers.lets_in(request):
-            return self._refused(verb, UsageError(_WHO), 401)
+            return self._refuse(verb, UsageError(_WHO), 401)
         kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
         if kind != JSON:
-            return self._refused(verb, UsageError(f"Content-Type is {kind or 'missing'}; send application/json."), 415)
+            return self._refuse(verb, UsageError(f"Content-Type is {kind or 'missing'}; send application/json."), 415)
         try:
             async with self._budget.body(request) as body:
                 began = self._clock.monotonic()
                 inline = len(body) <= INLINE and pod_bytes(body) <= INLINE_POD
                 pod, answer = read(body) if inline else await to_thread.run_sync(read, body, limiter=self._one)
-                await self._shown(pod)
+                await self._await_pod(pod)
                 answered, neutral = answer() if inline else await to_thread.run_sync(answer, limiter=self._one)
         except (BallastError, *NOT_JSON) as error:
             error.__traceback__ = None  # Its frames hold the pod, in a circle with the future that carried it.
-            return self._refused(verb, error)
+            return self._refuse(verb, error)
         self._seconds.labels(verb).observe(self._clock.monotonic() - began)
         self._requests.labels(verb, "neutral" if neutral else "answered").inc()
         if neutral is None:
@@ -184,7 +189,7 @@ class ExtenderRoutes:
         self._neutral.labels(neutral).inc()
         return Response(answered, media_type=JSON, headers={NEUTRAL_HEADER: neutral})
 
-    async def _shown(self, pod: wire.Pod) -> None:
+    async def _await_pod(self, pod: wire.Pod) -> None:
         """Waits a moment for the watch, where room may be held for a pod that it has not shown yet."""
         if self._waiting >= MOST_WAITING:
             return
@@ -197,7 +202,7 @@ class ExtenderRoutes:
         finally:
             self._waiting -= 1
 
-    def _refused(self, verb: str, error: Exception, status: int = 400) -> Response:
+    def _refuse(self, verb: str, error: Exception, status: int = 400) -> Response:
         message, headers = str(error), {"www-authenticate": "Bearer", "connection": "close"} if status == 401 else None
         if isinstance(error, BodiesInFlight):
             status, headers = 503, {"retry-after": "1", "connection": "close"}

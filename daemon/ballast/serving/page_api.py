@@ -57,11 +57,11 @@ class PageApi:
 
     async def fleet(self, request: Request) -> Response:
         """The names of all nodes."""
-        return await self._rendered().fleet.response(request)
+        return await self._require_rendered().fleet.response(request)
 
     async def loads(self, request: Request) -> Response:
         """The loads of all nodes, over one window (`?window=`) or in the past (`?at=`)."""
-        rendered = self._rendered()
+        rendered = self._require_rendered()
         if (text := request.query_params.get("at")) is not None:
             body = await run_in_threadpool(fleet.past, rendered.snapshot, self._board.history, _time(text))
             if body is None:
@@ -74,7 +74,7 @@ class PageApi:
 
     async def overview(self, request: Request) -> Response:
         """The first screen."""
-        board, snapshot = self._board, self._rendered().snapshot
+        board, snapshot = self._board, self._require_rendered().snapshot
         held = board.paused("eviction") or ("too many nodes are silent" if board.frozen else None)
         facts = (id(snapshot), snapshot.time, board.plans, board.evictions, board.power, held)
 
@@ -97,7 +97,7 @@ class PageApi:
         """A day of the cluster."""
         snapshot = self._board.snapshot
         time = None if snapshot is None else snapshot.time
-        build = partial(_encoded, self._board.history.spread)
+        build = partial(_encode, self._board.history.spread)
         return await self._spread.of((time,), build).response(request)
 
     async def node_history(self, request: Request) -> Response:
@@ -156,7 +156,7 @@ class PageApi:
     async def summaries(self, request: Request) -> Response:
         """Recent plans, without steps and verdicts."""
         facts = self._board.plans
-        return await self._summaries.of(facts, partial(_summarized, facts)).response(request)
+        return await self._summaries.of(facts, partial(_summarize, facts)).response(request)
 
     async def plan(self, request: Request) -> Response:
         """One plan by its id."""
@@ -166,7 +166,7 @@ class PageApi:
             raise HTTPException(404, f"no plan {name} among the last ones")
         return await Document(partial(msgspec.json.encode, plan)).response(request)
 
-    def _rendered(self) -> Rendered:
+    def _require_rendered(self) -> Rendered:
         if self._board.rendered is None:
             raise HTTPException(503, "no cycle has ended yet, so nothing is known about any node")
         return self._board.rendered
@@ -182,7 +182,7 @@ def _time(text: str) -> float:
     return time
 
 
-def _summarized(plans: Iterable[Plan]) -> bytes:
+def _summarize(plans: Iterable[Plan]) -> bytes:
     return msgspec.json.encode(
         [
             PlanSummary(
@@ -201,7 +201,7 @@ def _summarized(plans: Iterable[Plan]) -> bytes:
     )
 
 
-def _encoded(build: Any) -> bytes:
+def _encode(build: Any) -> bytes:
     return msgspec.json.encode(build())
 
 

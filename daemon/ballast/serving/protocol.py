@@ -87,7 +87,7 @@ class BoundedProtocol(HttpToolsProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """Cancels all timers."""
         self._request_complete()
-        self._written()
+        self._end_writing()
         self._unset_keepalive_if_required()
         self.pipeline.clear()
         super().connection_lost(exc)
@@ -173,7 +173,7 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def resume_writing(self) -> None:
         """The client has caught up."""
-        self._written()
+        self._end_writing()
         super().resume_writing()
 
     def shutdown(self) -> None:
@@ -224,7 +224,7 @@ class BoundedProtocol(HttpToolsProtocol):
             self._reading.cancel()
             self._reading = None
 
-    def _written(self) -> None:
+    def _end_writing(self) -> None:
         if self._writing is not None:
             self._writing.cancel()
             self._writing = None

@@ -162,7 +162,7 @@ class _Certificate:
         assert self._cert is not None
         context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
         try:
-            loaded = self._changed()
+            loaded = self._modified_at()
             context.load_cert_chain(self._cert, self._key)
         except (OSError, ssl.SSLError) as error:
             raise SettingsError(
@@ -191,12 +191,12 @@ class _Certificate:
         if self.context is None:
             return
         try:
-            if self._changed() != self._loaded:
+            if self._modified_at() != self._loaded:
                 self._newest = self._made()
         except (OSError, SettingsError):
             return  # half-written files; the old ones serve on and the next check tries again
 
-    def _changed(self) -> int:
+    def _modified_at(self) -> int:
         return max(path.stat().st_mtime_ns for path in (self._cert, self._key, self._authority) if path is not None)
 
 

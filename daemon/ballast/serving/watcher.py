@@ -23,16 +23,16 @@ class Watcher:
         `?host=` selects one node, `?window=` a length as in the settings; `?resources=all` adds what Trimaran ignores.
         500 with an empty body when nothing is known, cycles stopped or publishing is frozen; 404 for an unknown host.
         """
-        rendered = self._served()
+        rendered = self._current()
         if rendered is None:
             return Response(status_code=500, media_type=JSON)
         windows = list(rendered.known)
         window = request.query_params.get("window", windows[0])
         if window not in rendered.known:
-            return _refused("window", window, windows)
+            return _refuse("window", window, windows)
         resources = request.query_params.get("resources", "")
         if resources not in ("", "all"):
-            return _refused("resources", resources, ["all"])
+            return _refuse("resources", resources, ["all"])
         if not rendered.known[window]:
             return Response(status_code=500, media_type=JSON)
         host = request.query_params.get("host", "")
@@ -46,15 +46,15 @@ class Watcher:
 
     async def health(self, request: Request) -> Response:
         """200 when `/watcher` would answer 200, else 503; both empty."""
-        rendered = self._served()
+        rendered = self._current()
         healthy = rendered is not None and next(iter(rendered.known.values()))
         return Response(status_code=200 if healthy else 503)
 
-    def _served(self) -> Rendered | None:
+    def _current(self) -> Rendered | None:
         rendered = self._board.current()
         return None if rendered is None or rendered.frozen or self._board.frozen else rendered
 
 
-def _refused(parameter: str, value: str, allowed: list[str]) -> Response:
+def _refuse(parameter: str, value: str, allowed: list[str]) -> Response:
     text = f"{parameter}={value}: not one of {', '.join(allowed)}"
     return Response(text, status_code=400, media_type=JSON)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from ballast.base.errors import ClusterError, Unreachable
 from ballast.base.metrics import Metrics
 from ballast.cluster.conditions import Conditions, SavedConditions
-from ballast.cluster.state import NAME, NAMES, PART, PARTS, StateStore, joined, laid_out
+from ballast.cluster.state import NAME, NAMES, PART, PARTS, StateStore, join_parts, lay_out
 from ballast.cluster.state import size as state_size
 from ballast.cluster.write import Result
 from tests.fakes import FakeClock
@@ -240,12 +240,12 @@ def test_any_layout_gives_back_what_was_laid_out(lengths: dict[str, int], data: 
     for step in range(3):
         letters = data.draw(st.sampled_from(["x", "é", "\U0001f600"]))
         keys = {key: (letters + str(step)) * (length // 6) for key, length in lengths.items()}
-        layout = laid_out(keys, main, parts)
+        layout = lay_out(keys, main, parts)
         if layout is None:
             assert state_size(keys) > PART
             return
-        before, now = joined(main, parts), {**parts, **layout.parts}
-        assert joined(main, now) == before, "until the first one is written, nothing has changed"
+        before, now = join_parts(main, parts), {**parts, **layout.parts}
+        assert join_parts(main, now) == before, "until the first one is written, nothing has changed"
         main, parts = layout.main, now
-        assert joined(main, parts) == keys
+        assert join_parts(main, parts) == keys
         assert all(state_size(each) <= 1_000_000 for each in (main, *parts.values()))

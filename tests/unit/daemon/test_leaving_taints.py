@@ -83,7 +83,7 @@ def test_reservations_that_nobody_can_keep_are_said(calm: Rig) -> None:
     reservations.hold(held)
     evict(daemon)
     assert "filterVerb" in (condition(daemon, "ReservationsNotHeld") or "")
-    reservations.was_filtered("unknown")
+    reservations.note_filter("unknown")
     evict(daemon)
     assert condition(daemon, "ReservationsNotHeld") is None
 

@@ -273,8 +273,8 @@ def booked(spec: S, status: wire.PodStatus) -> S:
     whole = _resources(spec.resources, status.allocated_resources, status.resources, refused=_refused(status))
     if not resizing and whole is spec.resources:
         return spec
-    containers = _counted(spec.containers or (), resizing, status)
-    init_containers = _counted(spec.init_containers or (), resizing, status, sidecars=True)
+    containers = _count_resizes(spec.containers or (), resizing, status)
+    init_containers = _count_resizes(spec.init_containers or (), resizing, status, sidecars=True)
     if containers is None and init_containers is None and whole is spec.resources:
         return spec
     return msgspec.structs.replace(
@@ -293,7 +293,7 @@ def _refused(status: wire.PodStatus) -> bool:
     )
 
 
-def _counted(
+def _count_resizes(
     containers: Sequence[wire.Container],
     given: dict[str, wire.ContainerStatus],
     status: wire.PodStatus,
