@@ -140,7 +140,7 @@ class _FeedReader:
 
 def _other(spec: FeedSpec, key: str) -> tuple[str, ...]:
     if spec.url:
-        return (f"curl -sS '{spec.url}'", f"{key}: {{url: {spec.url}, jsonPath: $.watts, timePath: $.time}}")
+        return (f"curl -sS '{spec.url}'", f"{key}: {{url: '{spec.url}', jsonPath: $.watts, timePath: $.time}}")
     if spec.csv:
         return (f"ls -l {spec.csv}", f"{key}: {{csv: {spec.csv}}}")
     query = spec.query or "site_available_watts"

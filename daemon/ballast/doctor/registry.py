@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import math
+import re
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from ballast.base.errors import BallastError, UsageError
+from ballast.base.text import HIDDEN
 from ballast.doctor import eviction, exposure, kubernetes, pairing, power, rights, series, source
 from ballast.doctor.cluster_view import CheckNotPossible
 from ballast.doctor.evidence import Evidence
 from ballast.doctor.finding import Finding, Report, report
+from ballast.settings import mask_urls
+
+_EXTENDER_TOKEN = re.compile(r"/scheduler/(?!(?:filter|prioritize|bind)\b)[^/\s\"'?]+")
 
 Check = Callable[[Evidence], Iterator[Finding]]
 
@@ -82,8 +87,18 @@ def _late(name: str, within: float) -> Finding:
 
 def _run(name: str, check: Check, evidence: Evidence) -> list[Finding]:
     try:
-        return list(check(evidence)) or [Finding(name, "ok", "", "nothing found")]
+        return [_without_secrets(finding) for finding in check(evidence)] or [Finding(name, "ok", "", "nothing found")]
     except CheckNotPossible as missing:
-        return [Finding(name, "skipped", "", str(missing))]
+        return [Finding(name, "skipped", "", _hide(str(missing)))]
     except BallastError as error:
-        return [Finding(name, "fail", "", str(error))]
+        return [Finding(name, "fail", "", _hide(str(error)))]
+
+
+def _without_secrets(finding: Finding) -> Finding:
+    fix = tuple(map(_hide, finding.fix))
+    return Finding(finding.check, finding.status, _hide(finding.subject), _hide(finding.message), fix)
+
+
+def _hide(text: str) -> str:
+    """Hides what stands in addresses: user, password and query, and the token in the path of the extender."""
+    return _EXTENDER_TOKEN.sub(f"/scheduler/{HIDDEN}", mask_urls(text))

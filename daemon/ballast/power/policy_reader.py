@@ -286,7 +286,7 @@ def _problem(label: str, raw: Mapping[str, Any], error: ErrorDetails) -> str:
 def _hint(key: str) -> str:
     if key in ("dryRun", "dry_run", "dryrun"):
         return "BALLAST_POWER__MODE (off, dry-run or on) sets whether anything is changed. Remove it."
-    near = get_close_matches(key, _KEYS, n=1, cutoff=0.6)
+    near = get_close_matches(key, [known for known in _KEYS if known != key], n=1, cutoff=0.6)
     return f"Did you mean {near[0]}? Correct or remove it." if near else "Correct or remove it."
 
 

@@ -68,6 +68,17 @@ def test_a_feed_that_cannot_be_reached_is_found(patient: Patient) -> None:
     assert found.status == "fail"
 
 
+@pytest.mark.parametrize("key", ["feed", "consumption"])
+def test_no_finding_shows_the_credentials_of_a_feed(patient: Patient, key: str) -> None:
+    secret = {"url": "http://user:Pa55word@127.0.0.1:9/watts?api_key=S3cretKey", "jsonPath": "$.watts"}
+    findings = patient.examine(*POWER, **power(patient, **{key: secret})).findings
+    [finding] = [finding for finding in findings if finding.check == f"power-{key}"]
+    assert finding.status == "fail"
+    assert finding.fix[0] == "curl -sS 'http://********@127.0.0.1:9/watts?********'"
+    assert finding.fix[1].startswith(f"{key}: {{url: 'http://********@127.0.0.1:9/watts?********', jsonPath:")
+    assert not [text for text in ("Pa55word", "S3cretKey", "user:") if text in repr(findings)]
+
+
 def test_a_consumption_that_cannot_be_read_is_found(patient: Patient) -> None:
     found = patient.examine(*POWER, **power(patient, consumption={"url": "http://127.0.0.1:9/watts"}))
     assert set(wrong(found)) == {"power-consumption"}

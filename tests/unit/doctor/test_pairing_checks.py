@@ -71,6 +71,18 @@ def test_nodes_without_any_score_are_found(patient: Patient) -> None:
     assert patient.only("pairing-labels", **ON).status == "fail"
 
 
+def test_no_finding_shows_the_token_of_the_extender(patient: Patient) -> None:
+    document = yaml.safe_load(extender_profile(EXTENDER, "by-extender"))
+    document["extenders"][0]["urlPrefix"] = (
+        "https://user:Pa55word@ballast-extender.ballast:2020/scheduler/T0kenOfCallers"
+    )
+    scheduler(patient, yaml.safe_dump(document))
+    finding = patient.only("pairing-extender")
+    assert "https://********@ballast-extender.ballast:2020/scheduler/********" in finding.message
+    assert "Pa55word" not in repr(finding)
+    assert "T0kenOfCallers" not in repr(finding)
+
+
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
