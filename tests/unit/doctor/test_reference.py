@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from ballast.base.condition_types import CONDITION_TYPES
-from ballast.doctor.reference import SEEN, describe_daemon, markdown
+from ballast.doctor.reference import SEEN, described, markdown
 from ballast.doctor.registry import CHECKS
 
 PAGE = Path(__file__).parents[3] / "docs" / "doctor.md"
@@ -17,7 +17,7 @@ def test_the_page_is_in_step_with_the_checks() -> None:
 
 @pytest.mark.parametrize("name", CHECKS)
 def test_every_check_says_what_it_finds_and_what_mends_it(name: str) -> None:
-    assert all(describe_daemon(CHECKS[name]))
+    assert all(described(CHECKS[name]))
     assert f"## {name}\n" in markdown()
 
 
