@@ -18,6 +18,7 @@ from math import ceil, floor
 from msgspec import structs
 
 from ballast.power.allocation import AllocationTarget
+from ballast.power.anchor import targets_of
 from ballast.power.autoscaled import NO_AUTOSCALERS, Autoscaled, lend
 from ballast.power.controller_state import (
     NOTHING,
@@ -31,7 +32,6 @@ from ballast.power.controller_state import (
     Ramp,
     Reason,
     Sample,
-    targets_of,
 )
 from ballast.power.fit import fill, shed, within_bounds
 from ballast.power.policy import PowerPolicy

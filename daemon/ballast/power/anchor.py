@@ -12,12 +12,35 @@ from fractions import Fraction
 from math import ceil, floor, lcm
 
 from ballast.power.allocation import AllocationTarget
-from ballast.power.controller_state import Anchor, ControllerState, DepartedShare
+from ballast.power.controller_state import NOTHING, Anchor, ControllerState, DepartedShare, PowerPlan
 from ballast.power.policy import PowerPolicy
-from ballast.power.sections import Rounding
+from ballast.power.sections import ForeignChanges, Rounding
 
 HALF = Fraction(1, 2)
 _PRECISION = 10**30
+
+
+def targets_of(
+    policy: PowerPolicy, replicas: Mapping[str, int], baseline: Mapping[str, int], needed: Mapping[str, int] = NOTHING
+) -> list[AllocationTarget]:
+    """The members with a count in `replicas`, as targets of an allocation."""
+    places = policy.places
+    return [
+        AllocationTarget(
+            name=name,
+            current=count,
+            minimum=(member := (place := places[name]).member).min,
+            maximum=member.max,
+            group=place.group,
+            weight=member.weight,
+            watts=member.watts,
+            baseline=baseline.get(name),
+            needed=needed.get(name, 0),
+            priority=place.priority,
+        )
+        for name, count in replicas.items()
+        if name in places
+    ]
 
 
 def load_of(targets: Sequence[AllocationTarget]) -> Fraction:
@@ -35,6 +58,11 @@ def affordable(anchor: Anchor, watts: Fraction) -> Fraction:
 def price(anchor: Anchor, load: Fraction) -> Fraction | None:
     """The watts that carry `load`: W0 · load / L0; None where the anchor has no load."""
     return anchor.watts * load / anchor.load if anchor.load else None
+
+
+def price_of(policy: PowerPolicy, anchor: Anchor, load: Fraction) -> Fraction:
+    """The watts that carry `load`, at least the floor."""
+    return max(price(anchor, load) or ZERO, policy.floor)
 
 
 def shifted(anchor: Anchor, before: Fraction, change: Fraction, reference: Fraction, heaviest: Fraction) -> Anchor:
@@ -134,6 +162,34 @@ def rebased(policy: PowerPolicy, state: ControllerState, replicas: Mapping[str, 
     }
     anchor = _shifted(state, changes, watts)
     return replace(state, anchor=anchor, baseline=baseline, last=dict(replicas))
+
+
+def leave_plan(
+    policy: PowerPolicy, state: ControllerState, plan: PowerPlan, moved: Mapping[str, int]
+) -> ControllerState:
+    """The state with these targets out of the open plan: they keep the counts that someone else gave them.
+
+    With an anchor the reference will be the watts that carry what is reached without them.
+    """
+    if not moved:
+        return state
+    plan = replace(plan, replicas={**plan.replicas, **moved})
+    if state.anchor is not None:
+        if policy.on_foreign_change is ForeignChanges.REBASE:
+            state = rebased(policy, state, {**state.last, **moved})
+        assert state.anchor is not None
+        plan = replace(plan, reference=price_of(policy, state.anchor, load_of(targets_of(policy, plan.replicas, {}))))
+    return replace(state, plan=plan)
+
+
+def abandon(policy: PowerPolicy, state: ControllerState, replicas: Mapping[str, int]) -> ControllerState:
+    """Drops an open plan that may have been applied in part; the next plan starts from `replicas`."""
+    state = replace(state.settled(), plan=None, last=dict(replicas))
+    if state.anchor is None or state.reference is None:
+        return state
+    return replace(
+        state, reference=price_of(policy, state.anchor, load_of(targets_of(policy, replicas, state.baseline)))
+    )
 
 
 def _left(state: ControllerState, names: Iterable[str], watts: Mapping[str, Fraction]) -> ControllerState:

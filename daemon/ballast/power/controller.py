@@ -11,7 +11,7 @@ The published model (MENRA W. Romial, 2025, §3) with its contradictions decided
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
@@ -19,7 +19,7 @@ from msgspec import structs
 
 from ballast.power import absolute, paper
 from ballast.power.allocation import AllocationTarget, ReplicaAllocation, allocate
-from ballast.power.anchor import affordable, load_of, price, rebased, wanted_change
+from ballast.power.anchor import abandon, affordable, leave_plan, load_of, price_of, rebased, targets_of, wanted_change
 from ballast.power.autoscaled import NO_AUTOSCALERS, Autoscaled
 from ballast.power.controller_state import (
     NOTHING,
@@ -33,8 +33,6 @@ from ballast.power.controller_state import (
     Ramp,
     Reason,
     Sample,
-    after_plan,
-    targets_of,
 )
 from ballast.power.policy import PowerPolicy
 from ballast.power.sections import ForeignChanges, Side, Stability, TargetBasis, WhenSilent
@@ -88,17 +86,58 @@ def observe(
     return _enforced(tick)
 
 
-def commit(state: ControllerState) -> ControllerState:
-    """The state after the open plan was applied: the plan is closed, the reference moves."""
-    return after_plan(state)
+@dataclass(frozen=True, slots=True)
+class PlanReview:
+    """What becomes of an open plan, and the state that follows from that."""
+
+    state: ControllerState
+    moved: tuple[str, ...] = ()
+    """Targets that someone else changed since the plan was made: they have left it."""
+    dropped: str | None = None
+    """Why the plan is dropped, or None."""
 
 
-def abandon(policy: PowerPolicy, state: ControllerState, replicas: Mapping[str, int]) -> ControllerState:
-    """Drops an open plan that may have been applied in part; the next plan starts from `replicas`."""
-    if state.anchor is None or state.reference is None:
-        return replace(state.settled(), plan=None, last=dict(replicas))
-    reference = _price(policy, state.anchor, load_of(targets_of(policy, replicas, state.baseline)))
-    return replace(state.settled(), plan=None, last=dict(replicas), reference=reference)
+def review_plan(
+    policy: PowerPolicy,
+    state: ControllerState,
+    watts: Fraction | None,
+    counts: Mapping[str, int],
+    usable: Collection[str],
+    *,
+    failed: bool,
+    outdated: str | None = None,
+) -> PlanReview:
+    """Whether the open plan still holds at these watts of the feed; the next plan decides about one that does not.
+
+    `counts` are the present ones, of which `usable` can be changed; `failed`: writes of the plan did. `outdated` is
+    what else ends the plan.
+    """
+    plan, last = state.plan, state.last
+    assert plan is not None
+    moved = tuple(
+        n for n, count in counts.items() if n in plan.replicas and count not in (plan.replicas[n], last.get(n))
+    )
+    dropped = outdated
+    if dropped is None and plan.reason != Reason.EMERGENCY and is_emergency(policy, state, watts):
+        dropped = "the open plan gives way to an emergency"
+    if dropped is None and policy.absolute and watts is not None:
+        # What the plan leads to; where its writes failed, what runs now, since more of it may never come.
+        ahead = {} if failed else {n: plan.replicas[n] for n in plan.replicas if n in usable and n not in moved}
+        if policy.drawn({**counts, **ahead}) > absolute.carried(policy, watts):
+            dropped = "the open plan gives way to what the watts carry now"
+    if dropped is None:
+        return PlanReview(leave_plan(policy, state, plan, {name: counts[name] for name in moved}), moved)
+    # Ballast has set the plan's counts where they are reached, else the last ones; the rest are foreign changes.
+    own = {n: count if counts.get(n) == count else last.get(n, count) for n, count in {**last, **plan.replicas}.items()}
+    return PlanReview(abandon(policy, state, own), dropped=dropped)
+
+
+def is_emergency(policy: PowerPolicy, state: ControllerState, watts: Fraction | None) -> bool:
+    """Whether a sample of the feed is low enough for an emergency: W <= R · (1 - emergencyDrop.relative)."""
+    drop, reference = policy.emergency_drop, state.reference
+    if drop is None or watts is None or reference is None:
+        return False
+    return max(watts - policy.base_power, policy.floor) <= reference * (1 - drop.relative)
 
 
 def resumed(state: ControllerState) -> ControllerState:
@@ -220,7 +259,7 @@ class _AnchorTick:
         delta = min(max(current + wanted, lowest), highest) - current
         unmet = wanted - delta
         if max(delta * sign, wanted * sign) < 0:
-            corrected = replace(self.state.settled(), reference=_price(policy, anchor, load_of(active)))
+            corrected = replace(self.state.settled(), reference=price_of(policy, anchor, load_of(active)))
             return replace(replace(self, state=corrected)._follow(), cancelled=True)
         if delta * sign <= 0:
             none = Reason.AT_LIMIT if wanted * sign > 0 else Reason.ROUNDS_TO_ZERO
@@ -233,7 +272,7 @@ class _AnchorTick:
         counts = {target.name: target.current + split.changes.get(target.name, 0) for target in targets}
         reference, ramp, mode = self._at_least_floor(level), None, ControllerMode.STABLE
         if cut:
-            reference = _price(policy, anchor, load_of(_after(active, split)))
+            reference = price_of(policy, anchor, load_of(_after(active, split)))
             ramp, mode = Ramp(level, self.at), ControllerMode.of(sign)
         plan = PowerPlan(self.state.sequence + 1, self.at, reason, counts, reference, ramp, mode)
         return ControllerResult(replace(self.state, plan=plan), reason, unmet=unmet)
@@ -274,7 +313,7 @@ def _begin(
         total = sum(target.current for target in targets)
         each = load / total if total else Fraction(1)
         anchor = Anchor(nominal.watts - policy.base_power, nominal.replicas * each)
-        reference = _price(policy, anchor, load)
+        reference = price_of(policy, anchor, load)
     state = replace(state, anchor=anchor, reference=reference, last=dict(replicas), baseline=dict(replicas))
     return ControllerResult(state, Reason.BOOTSTRAPPED)
 
@@ -304,7 +343,7 @@ def _silence(
     if counts == replicas:
         return ControllerResult(state, Reason.FALLBACK)
     load = load_of(targets_of(policy, counts, {}))
-    reference = _price(policy, state.anchor, load) if state.anchor is not None else absolute.feed_for(policy, load)
+    reference = price_of(policy, state.anchor, load) if state.anchor is not None else absolute.feed_for(policy, load)
     plan = PowerPlan(state.sequence + 1, at, Reason.FALLBACK, counts, reference)
     return ControllerResult(replace(state, plan=plan), Reason.FALLBACK)
 
@@ -330,11 +369,6 @@ def _enforced(tick: _AnchorTick) -> ControllerResult:
         return outcome
     undo = PowerPlan(after.sequence + 1, tick.at, Reason.FOREIGN_CHANGE, decided, after.reference, closes_window=False)
     return replace(outcome, state=replace(after, plan=undo), reason=Reason.FOREIGN_CHANGE)
-
-
-def _price(policy: PowerPolicy, anchor: Anchor, load: Fraction) -> Fraction:
-    """The watts that carry `load`, at least the floor."""
-    return max(price(anchor, load) or ZERO, policy.floor)
 
 
 def _after(targets: list[AllocationTarget], split: ReplicaAllocation) -> list[AllocationTarget]:

@@ -16,8 +16,6 @@ from typing import Any, Self
 import msgspec
 
 from ballast.base.errors import NOT_JSON
-from ballast.power.allocation import AllocationTarget
-from ballast.power.policy import PowerPolicy
 from ballast.power.values import exact
 
 
@@ -207,6 +205,18 @@ class ControllerState:
         """The state in STABLE, without window and ramp; the reference stays."""
         return replace(self, mode=ControllerMode.STABLE, window=None, ramp=None)
 
+    def committed(self) -> ControllerState:
+        """The state once its open plan is applied: the plan is closed, the reference moves."""
+        plan = self.plan
+        if plan is None:
+            return self
+        entitled = self.entitled if plan.entitled is None else plan.entitled
+        state = replace(self, plan=None, last=plan.replicas, sequence=plan.id, entitled=entitled)
+        if not plan.closes_window:
+            return state
+        alarm = self.alarm if plan.ramp else None
+        return replace(state, mode=plan.mode, reference=plan.reference, ramp=plan.ramp, window=None, alarm=alarm)
+
 
 def _fraction(kind: type[Any], value: Any) -> Any:
     return kind(value)
@@ -282,39 +292,3 @@ class ControllerResult:
     reason: Reason
     cancelled: bool = False
     unmet: int = 0
-
-
-def after_plan(state: ControllerState) -> ControllerState:
-    """The state once its open plan is applied."""
-    plan = state.plan
-    if plan is None:
-        return state
-    entitled = state.entitled if plan.entitled is None else plan.entitled
-    state = replace(state, plan=None, last=plan.replicas, sequence=plan.id, entitled=entitled)
-    if not plan.closes_window:
-        return state
-    alarm = state.alarm if plan.ramp else None
-    return replace(state, mode=plan.mode, reference=plan.reference, ramp=plan.ramp, window=None, alarm=alarm)
-
-
-def targets_of(
-    policy: PowerPolicy, replicas: Mapping[str, int], baseline: Mapping[str, int], needed: Mapping[str, int] = NOTHING
-) -> list[AllocationTarget]:
-    """The members with a count in `replicas`, as targets of an allocation."""
-    places = policy.places
-    return [
-        AllocationTarget(
-            name=name,
-            current=count,
-            minimum=(member := (place := places[name]).member).min,
-            maximum=member.max,
-            group=place.group,
-            weight=member.weight,
-            watts=member.watts,
-            baseline=baseline.get(name),
-            needed=needed.get(name, 0),
-            priority=place.priority,
-        )
-        for name, count in replicas.items()
-        if name in places
-    ]

@@ -13,7 +13,7 @@ from fractions import Fraction
 from msgspec import structs
 
 from ballast.power.allocation import ONE, allocate
-from ballast.power.anchor import rounded
+from ballast.power.anchor import rounded, targets_of
 from ballast.power.controller_state import (
     ChangeWindow,
     ControllerMode,
@@ -21,7 +21,6 @@ from ballast.power.controller_state import (
     ControllerState,
     PowerPlan,
     Reason,
-    targets_of,
 )
 from ballast.power.policy import PowerPolicy
 

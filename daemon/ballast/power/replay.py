@@ -15,7 +15,7 @@ from types import MappingProxyType
 from typing import Any
 
 from ballast.power.autoscaled import Autoscaled
-from ballast.power.controller import commit, observe
+from ballast.power.controller import observe
 from ballast.power.controller_state import ControllerMode, ControllerResult, ControllerState, Sample
 from ballast.power.feed_spec import Schedule
 from ballast.power.learning import Meter
@@ -222,7 +222,7 @@ class _World:
         self.replicas = {name: count for name, count in plan.replicas.items() if name in self.replicas}
         self.replicas = self._running()
         self.changed = (self.replicas, self.caps) != before
-        return commit(outcome.state)
+        return outcome.state.committed()
 
     def gated(self, policy: PowerPolicy, needed: Mapping[str, int]) -> tuple[PowerPolicy, Mapping[str, int]]:
         """The policy within what its targets need, and that."""

@@ -26,7 +26,7 @@ from ballast.jobs.power.conditions import PowerEvents
 from ballast.jobs.power.job import PolicyRun, PowerJob
 from ballast.jobs.power.store import PowerStore
 from ballast.power.allocation import AllocationTarget, allocate
-from ballast.power.controller import commit, observe
+from ballast.power.controller import observe
 from ballast.power.controller_state import ControllerState, Reason, Sample
 from ballast.power.policy import PowerPolicy
 from ballast.power.policy_reader import read
@@ -71,7 +71,7 @@ def _ticks() -> list[Row]:
             5,
         )
     )
-    assert commit(acted).reference == 7_000
+    assert acted.committed().reference == 7_000
     return found
 
 

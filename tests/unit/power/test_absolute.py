@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ballast.power.controller import commit, observe
+from ballast.power.controller import observe
 from ballast.power.controller_state import ControllerState, Reason, Sample
 from ballast.power.policy import PowerPolicy
 from tests.unit.power.worlds import follow, policy, rig, totals
@@ -135,7 +135,7 @@ def test_what_the_minima_forbid_is_unmet_with_any_watts() -> None:
     assert outcome.state.plan is not None
     assert outcome.state.plan.replicas == {"ns/t0": 2, "ns/t1": 2}
     assert outcome.unmet < 0
-    resting = observe(one, commit(outcome.state), Sample.of(15, 100.0), {"ns/t0": 2, "ns/t1": 2})
+    resting = observe(one, outcome.state.committed(), Sample.of(15, 100.0), {"ns/t0": 2, "ns/t1": 2})
     assert (resting.reason, resting.state.plan) == (Reason.AT_LIMIT, None)
     assert resting.unmet < 0
 

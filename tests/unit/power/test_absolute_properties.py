@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from ballast.power.absolute import carried
 from ballast.power.autoscaled import Autoscaled
-from ballast.power.controller import commit, observe, resumed
+from ballast.power.controller import observe, resumed
 from ballast.power.controller_state import ControllerState, Sample
 from ballast.power.fit import fill, shed, watts_of
 from ballast.power.policy import PowerPolicy
@@ -82,7 +82,7 @@ def test_the_load_is_above_the_feed_only_after_another_hand_or_where_minima_forb
                     counts[each] = max(members[each].min, min(demand[each], count))
                 else:
                     counts[each] = count
-            state = commit(state)
+            state = state.committed()
         if outcome.reason in ("InvalidSample", "Fallback") or state.measured is None:
             continue
         usable = carried(one, state.measured.confirmed)
@@ -106,7 +106,7 @@ def test_at_a_constant_feed_it_comes_to_rest_with_no_more_room_than_the_dead_ban
         state = outcome.state
         if state.plan is not None:
             acted.append(number)
-            counts, state = dict(state.plan.replicas), commit(state)
+            counts, state = dict(state.plan.replicas), state.committed()
     assert not acted or acted[-1] < 10
 
 

@@ -7,7 +7,7 @@ from fractions import Fraction
 import pytest
 
 from ballast.power.averaging import Average, range_of
-from ballast.power.controller import commit, observe
+from ballast.power.controller import observe
 from ballast.power.controller_state import ControllerState, Sample
 from ballast.power.feed_spec import remaining
 from tests.unit.power.worlds import policy
@@ -48,7 +48,7 @@ def test_nothing_swings_when_both_are_averaged_alike(lag: int) -> None:
         state = observe(one, state, Sample(at, watts), counts).state
         if state.plan is not None:
             actions += state.plan.replicas != counts
-            counts, state = dict(state.plan.replicas), commit(state)
+            counts, state = dict(state.plan.replicas), state.committed()
         over += 15 * (others + 20 * counts["ns/t0"] > 1000)
     assert 23 <= counts["ns/t0"] <= 27
     assert over <= 1.1 * lag

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ballast.power.controller import commit, observe, rebaselined, resumed
+from ballast.power.controller import observe, rebaselined, resumed
 from ballast.power.controller_state import ControllerMode, ControllerState, Reason, Sample
 from tests.unit.power.worlds import follow, members, policy, rig, totals
 
@@ -207,7 +207,7 @@ def test_an_open_plan_comes_before_anything_else() -> None:
     assert state.plan.replicas == {"ns/one": 20}
     again = observe(one, state, Sample.of(daemon.at, 3000.0), daemon.cluster)
     assert (again.state, again.reason) == (state, Reason.PLAN_OPEN)
-    after = commit(state)
+    after = state.committed()
     assert (after.plan, after.last, after.reference) == (None, {"ns/one": 20}, 500)
     daemon.drop_plan()
     assert daemon.state.reference == 1000

@@ -11,7 +11,7 @@ from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from ballast.power.anchor import rounded
-from ballast.power.controller import commit, observe
+from ballast.power.controller import observe
 from ballast.power.controller_state import ControllerMode, ControllerState, Reason, Sample
 from ballast.power.policy import PowerPolicy
 from ballast.power.sections import Rounding
@@ -181,7 +181,7 @@ def test_stored_and_read_again_it_goes_on_as_if_nothing_was(
         kept, told = observe(one, kept, sample, counts).state, observe(one, told, sample, counts).state
         if kept.plan:
             counts = dict(kept.plan.replicas)
-        kept, told = commit(kept), commit(told)
+        kept, told = kept.committed(), told.committed()
         assert kept == told
 
 

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from ballast.power.allocation import AllocationTarget
-from ballast.power.controller import abandon, commit, observe, resumed
+from ballast.power.anchor import abandon
+from ballast.power.controller import observe, resumed
 from ballast.power.controller_state import ControllerResult, ControllerState, Sample
 from ballast.power.policy import PowerPolicy
 from ballast.power.policy_reader import read
@@ -87,7 +88,7 @@ class Rig:
                 if crash != "half" or index % 2:
                     self.cluster[name] = count
             if not crash:
-                self.stored = commit(outcome.state).dump()
+                self.stored = outcome.state.committed().dump()
         if crash:
             self.stored = resumed(self.state).dump()
         return outcome

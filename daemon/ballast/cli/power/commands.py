@@ -19,8 +19,8 @@ from ballast.cli.power.chart import drawing
 from ballast.cli.power.inputs import check, choose, demand_of, needs_of, policies, recorded, starting, watts_true_of
 from ballast.power.allocation import ReplicaAllocation
 from ballast.power.allocation import allocate as split
-from ballast.power.anchor import affordable, load_of, wanted_change
-from ballast.power.controller_state import Anchor, Sample, targets_of
+from ballast.power.anchor import affordable, load_of, targets_of, wanted_change
+from ballast.power.controller_state import Anchor, Sample
 from ballast.power.policy import PowerPolicy
 from ballast.power.replay import NO_DEMAND, RecordedDemand, Replay, usual_gap
 from ballast.power.replay import replay as follow

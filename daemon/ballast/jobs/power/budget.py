@@ -13,20 +13,11 @@ from types import MappingProxyType
 from typing import Protocol
 
 from ballast.actuation.scaling.target_status import TargetStatus
+from ballast.base.clock import AHEAD
 from ballast.base.errors import ClusterError, Superseded
 from ballast.cluster.write import Result
 from ballast.cluster.write import WriteOutcome as Written
 from ballast.jobs.power.metering import Metering
-from ballast.jobs.power.open_plan import (
-    ROUND,
-    is_emergency,
-    leave_plan,
-    moved_targets,
-    open_plan,
-    outdated,
-    set_by_ballast,
-    urgent,
-)
 from ballast.jobs.power.participants import (
     Participants,
     autoscaled_targets,
@@ -38,13 +29,22 @@ from ballast.jobs.power.participants import (
 from ballast.jobs.power.report import Action, IdleReason, Inputs, Outcome, TickContext, TickDecision, TickReport
 from ballast.jobs.power.store import PowerStore, Record, SavedState
 from ballast.power.autoscaled import unmet_demand
-from ballast.power.controller import abandon, commit, observe, resumed
-from ballast.power.controller_state import ControllerResult, ControllerState, Reason, Sample
+from ballast.power.controller import is_emergency, observe, resumed, review_plan
+from ballast.power.controller_state import ControllerResult, ControllerState, PowerPlan, Reason, Sample
 from ballast.power.learning import Meter
 from ballast.power.policy import PowerPolicy
 from ballast.power.sections import Need
 from ballast.power.values import exact
 from ballast.telemetry.feeds.budget_feed import Watts
+
+PLAN_LASTS = 600.0
+"""Seconds after which an open plan is dropped, because the sample behind it is too old."""
+
+ATTEMPTS = 2
+"""Ticks in which an open plan is tried before it is dropped and the next one decides about the rest."""
+
+ROUND = 100
+"""Targets that a plan changes in one tick at most, so that an emergency does not wait long for it."""
 
 STUCK = 60
 """Seconds for which an absolute budget takes a target as unchangeable after a write to it has failed."""
@@ -128,11 +128,9 @@ class PolicyController:
     def cycle(self, now: TickContext, watts: Watts) -> TickReport:
         """One tick. Errors of the cluster end up in the report, none is raised."""
         inputs = self._read(now, watts)
-        if (report := self._rest(inputs)) is not None:
-            return report
-        report = self._decide(inputs)
+        report = self._rest(inputs) or self._decide(inputs)
         self._metering.record(report)
-        return report
+        return self._with_load(report)
 
     def _read(self, now: TickContext, watts: Watts) -> Inputs:
         """What this tick decides from, as far as the cluster answers. A replica on hold does not read the state."""
@@ -165,7 +163,16 @@ class PolicyController:
         policy = self._inside(bounds_with_needs(self.policy, statuses, participants, counts, needs))
         if self.policy.absolute and (extra := surge_watts(policy, statuses, counts)):
             policy = policy.with_watts({}, policy.base_power + extra)
-        return replace(inputs, policy=policy, participants=participants, counts=counts, needs=needs, record=record)
+        autoscaled = autoscaled_targets(policy, statuses, counts)
+        return replace(
+            inputs,
+            policy=policy,
+            participants=participants,
+            counts=counts,
+            needs=needs,
+            autoscaled=autoscaled,
+            record=record,
+        )
 
     def _participants(self, statuses: Mapping[str, TargetStatus], at: Fraction, *, emergency: bool) -> Participants:
         """The targets that take part; those of the last call where nothing about them has changed."""
@@ -189,7 +196,7 @@ class PolicyController:
             outcome = replace(outcome, state=self._record.state)
             if self._shadow:
                 outcome = replace(outcome, counts=_shadow_counts(self._record, outcome.counts))
-        return self._report(inputs, decision, outcome)
+        return TickReport(inputs, decision, outcome)
 
     def _idle(self, inputs: Inputs) -> TickDecision | None:
         """Why nothing is decided now, or None."""
@@ -207,34 +214,43 @@ class PolicyController:
             return TickDecision(IdleReason.NO_EFFECT, words, limit=limit)
         return None
 
-    def _report(self, inputs: Inputs, decision: TickDecision, outcome: Outcome) -> TickReport:
-        """The report with the watts of what runs, where they are known."""
-        policy, statuses, counts = inputs.policy, inputs.statuses, outcome.counts
-        if policy.absolute and counts and inputs.unread is None and not self._metering.waits:
-            demand = unmet_demand(autoscaled_targets(policy, statuses, counts).values())
-            outcome = replace(outcome, load=watts_drawn(policy, statuses, counts), unmet_demand=demand)
-        return TickReport(inputs, decision, outcome)
-
     def _decide(self, inputs: Inputs) -> TickReport:
         """Finishes the open plan, if there is one that still holds; else decides about this sample."""
         record, dropped = inputs.record, None
         if record.state.plan is not None:
-            dropped = outdated(inputs, self._attempts)
+            usable = {name for name in inputs.counts if inputs.statuses[name].usable}
+            review = review_plan(
+                inputs.policy,
+                record.state,
+                inputs.watts.watts,
+                inputs.counts,
+                usable,
+                failed=self._attempts > 0,
+                outdated=self._outdated(inputs),
+            )
+            record, dropped = replace(record, state=review.state), review.dropped
             if dropped is None:
-                return self._resume(inputs)
-            own = set_by_ballast(record.state, inputs.counts)
-            record = replace(record, state=abandon(inputs.policy, record.state, own), planned=None)
+                return self._resume(inputs, record, review.moved)
+            record = replace(record, planned=None)
             self._attempts = 0
         if not _begun(inputs.policy, record.state) and (waiting := self._awaits(inputs, record)) is not None:
             decision = TickDecision(IdleReason.BASELINE, waiting, dropped, self._limit, rebaselining=waiting)
             return self._remember(inputs, decision, replace(record, lost=record.lost or inputs.now.wall))
         return self._observe(inputs, record, dropped)
 
-    def _resume(self, inputs: Inputs) -> TickReport:
-        """Applies the open plan of an earlier tick; targets that someone else changed meanwhile leave it."""
-        record, decision = inputs.record, TickDecision(IdleReason.RESUMED, limit=self._limit)
-        if moved := moved_targets(record.state, inputs.counts):
-            record = replace(record, state=leave_plan(inputs.policy, record.state, inputs.counts, moved))
+    def _outdated(self, inputs: Inputs) -> str | None:
+        """Why the open plan is no longer tried, whatever the feed gives, or None."""
+        age = inputs.now.wall - (inputs.record.planned or 0.0)
+        if age > PLAN_LASTS:
+            return f"the open plan is {age / 60:.0f} min old and is dropped"
+        if age < -AHEAD:
+            return f"the open plan is from {-age / 60:.0f} min in the future, its age is unknown; it is dropped"
+        return "the open plan could not be carried out and is dropped" if self._attempts >= ATTEMPTS else None
+
+    def _resume(self, inputs: Inputs, record: Record, moved: Sequence[str]) -> TickReport:
+        """Applies the open plan of an earlier tick."""
+        decision = TickDecision(IdleReason.RESUMED, limit=self._limit)
+        if moved:
             words = f"someone else changed {moved[0]} meanwhile; it leaves the open plan"
             decision = replace(decision, problem=words, foreign=len(moved))
         return self._apply(inputs, decision, record)
@@ -248,7 +264,7 @@ class PolicyController:
         time = watts.time if watts.newest is None else watts.newest
         sample = Sample(now.at, watts.watts, None if time is None else exact(time), watts.bound)
         needed = {name: need.least for name, need in inputs.needs.items()}
-        result = observe(policy, before, sample, counts, needed, autoscaled_targets(policy, inputs.statuses, counts))
+        result = observe(policy, before, sample, counts, needed, inputs.autoscaled)
         self._limit = _limit(result, self._limit)
         foreign = sum(counts.get(name, count) != count for name, count in before.last.items()) if begun else 0
         decision = TickDecision(
@@ -269,7 +285,8 @@ class PolicyController:
 
     def _carry_out(self, inputs: Inputs, decision: TickDecision, record: Record, before: ControllerState) -> TickReport:
         """Saves the new plan, applies it and commits it. Where it cannot be saved, nothing is changed."""
-        plan = open_plan(record.state)
+        plan = record.state.plan
+        assert plan is not None
         if not self._shadow:
             kept = replace(before, seen=record.state.seen, alarm=record.state.alarm, measured=record.state.measured)
             self._record = replace(record, state=kept, planned=None)
@@ -277,7 +294,7 @@ class PolicyController:
             if problem is not None:
                 words = f"nothing was changed, the plan cannot be saved: {problem}"
                 outcome = Outcome(kept, inputs.counts, None, IdleReason.NOT_STORED, words, problem)
-                return self._report(inputs, decision, outcome)
+                return TickReport(inputs, decision, outcome)
         self._record = record
         self._attempts = 0
         self._tried.clear()
@@ -285,7 +302,8 @@ class PolicyController:
 
     def _apply(self, inputs: Inputs, decision: TickDecision, record: Record) -> TickReport:
         """Writes the counts of the open plan, ROUND in a tick unless it is urgent, and commits it after the last."""
-        counts, plan = inputs.counts, open_plan(record.state)
+        counts, plan = inputs.counts, record.state.plan
+        assert plan is not None
         due = {
             name: count
             for name, count in plan.replicas.items()
@@ -293,7 +311,7 @@ class PolicyController:
             and name in counts
             and not (self._shadow and count == counts[name])
         }
-        at_once = urgent(self.policy, plan)
+        at_once = _is_urgent(self.policy, plan)
         later = frozenset() if at_once or self._shadow else self._later(due, counts)
         due = {name: count for name, count in due.items() if name not in later}
         writes = self._targets.apply(
@@ -316,11 +334,11 @@ class PolicyController:
             words = f"{result}; tried again"
             # The report shows the counts from before: which writes came through is seen in the next tick.
             failure = replace(outcome, counts=counts, reason=IdleReason.PLAN_FAILED, words=words, problem=result)
-            return self._report(inputs, decision, failure)
+            return TickReport(inputs, decision, failure)
         if later:
             words = f"{len(later)} more targets follow in the next ticks"
-            return self._report(inputs, decision, replace(outcome, words=words))
-        return self._remember(inputs, decision, replace(record, state=commit(record.state), planned=None), outcome)
+            return TickReport(inputs, decision, replace(outcome, words=words))
+        return self._remember(inputs, decision, replace(record, state=record.state.committed(), planned=None), outcome)
 
     def _later(self, due: Mapping[str, int], counts: Mapping[str, int]) -> frozenset[str]:
         """Targets that are changed in later ticks. Order: not tried before first, then reductions, then by name."""
@@ -338,7 +356,16 @@ class PolicyController:
         problem = self._save(record, f"power policy {self.policy.name}: {outcome.reason or decision.reason}")
         if problem is not None:
             outcome = replace(outcome, problem=f"the state is not saved: {problem}")
-        return self._report(inputs, decision, outcome)
+        return TickReport(inputs, decision, outcome)
+
+    def _with_load(self, report: TickReport) -> TickReport:
+        """The report with the watts of what runs, where they are known."""
+        inputs, counts = report.inputs, report.counts
+        if not inputs.policy.absolute or not counts or inputs.unread is not None or self._metering.waits:
+            return report
+        demand = unmet_demand(autoscaled_targets(inputs.policy, inputs.statuses, counts).values())
+        load = watts_drawn(inputs.policy, inputs.statuses, counts)
+        return replace(report, outcome=replace(report.outcome, load=load, unmet_demand=demand))
 
     def _inside(self, bounds: Mapping[str, tuple[int, int]]) -> PowerPolicy:
         """The policy within the bounds of the objects."""
@@ -352,6 +379,11 @@ class PolicyController:
         except Superseded as error:
             self.forget()
             return str(error)
+
+
+def _is_urgent(policy: PowerPolicy, plan: PowerPlan) -> bool:
+    """Whether the plan is applied at once, eight writes at a time, the largest watts first."""
+    return plan.reason == Reason.EMERGENCY or (policy.absolute and plan.reason == Reason.SCALED_DOWN)
 
 
 def _unwritable(failed: Iterable[Written]) -> Iterable[str]:

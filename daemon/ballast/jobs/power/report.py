@@ -13,6 +13,7 @@ from ballast.jobs.power.participants import Participants
 from ballast.jobs.power.store import Record
 from ballast.power.absolute import carried
 from ballast.power.anchor import affordable
+from ballast.power.autoscaled import Autoscaled
 from ballast.power.controller_state import ControllerMode, ControllerState
 from ballast.power.learning import Learned
 from ballast.power.policy import PowerPolicy
@@ -89,6 +90,8 @@ class Inputs:
     """Counts of the participants before the tick, by namespace/name; shadow counts in a dry run."""
     needs: Mapping[str, Need] = field(default_factory=dict)
     """What targets need for their own load, by namespace/name."""
+    autoscaled: Mapping[str, Autoscaled] = field(default_factory=dict)
+    """The participants with an autoscaler that can be capped, by namespace/name."""
     learned: Learned | None = None
     """Watts of a replica as the measured consumption tells; None without one."""
     missed: MissedEffect | None = None

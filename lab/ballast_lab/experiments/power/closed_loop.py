@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from ballast.power.averaging import Average
-from ballast.power.controller import commit, observe
+from ballast.power.controller import observe
 from ballast.power.controller_state import ControllerState, Sample
 from ballast.power.feed_spec import remaining
 from ballast.power.learning import Meter
@@ -68,7 +68,7 @@ def lived(way: ClosedLoop, lag: int) -> Iterator[tuple[str, float]]:
         state = observe(in_force, state, Sample(at, watts), counts).state
         if state.plan is not None:
             actions += state.plan.replicas != counts
-            counts, state = dict(state.plan.replicas), commit(state)
+            counts, state = dict(state.plan.replicas), state.committed()
         over += TICK * (others + TRUE * counts[REF] > LIMIT)
         if tick >= STEP:
             seen.append(counts[REF])
