@@ -19,20 +19,17 @@ _NEITHER = '"{}", which is neither "true" nor "false"'
 
 def opted_in(facts: Facts, pod: Pod, prefix: str, operators: frozenset[str] = frozenset()) -> bool:
     """`operators` are keys that count on namespaces alone."""
-    for owner in _objects(facts, pod, operators):
-        value = owner.annotations.get(f"{prefix}/{EVICT}")
-        if value is not None:
-            return value == "true"
-    return False
+    return _nearest(facts, pod, f"{prefix}/{EVICT}", operators) == "true"
 
 
 def lifted(facts: Facts, pod: Pod, prefix: str, operators: frozenset[str] = frozenset()) -> frozenset[str]:
     """The checks that `evict-lifts` names on the nearest object that has it; `operators` as in `opted_in`."""
-    for owner in _objects(facts, pod, operators):
-        value = owner.annotations.get(f"{prefix}/{EVICT_LIFTS}")
-        if value is not None:
-            return frozenset(_names(value))
-    return frozenset()
+    return frozenset(_names(_nearest(facts, pod, f"{prefix}/{EVICT_LIFTS}", operators) or ""))
+
+
+def _nearest(facts: Facts, pod: Pod, key: str, operators: frozenset[str]) -> str | None:
+    values = (owner.annotations.get(key) for owner in _objects(facts, pod, operators))
+    return next((value for value in values if value is not None), None)
 
 
 def objection(facts: Facts, pod: Pod, prefix: str, operators: frozenset[str] = frozenset()) -> str | None:

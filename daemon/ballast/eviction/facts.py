@@ -81,19 +81,10 @@ class Facts:
         self.not_ready = sum(not node.ready for node in nodes)
         self.pods = sum(not pod.finished and pod.node in self.nodes for pod in pods) if count is None else count
         self.namespaces: Mapping[str, Namespace] = {namespace.name: namespace for namespace in objects.namespaces}
-        self._workloads = {
-            (workload.namespace, workload.kind, workload.name): workload for workload in objects.workloads
-        }
-        autoscaled = {
-            (autoscaler.namespace, autoscaler.kind, autoscaler.name)
-            for autoscaler in objects.autoscalers
-            if autoscaler.own_kind
-        }
+        self._workloads = {workload.key: workload for workload in objects.workloads}
+        autoscaled = {autoscaler.key for autoscaler in objects.autoscalers if autoscaler.own_kind}
         self._set_elsewhere = objects.budgeted | autoscaled
-        self._scaled = {
-            (autoscaler.namespace, autoscaler.kind, autoscaler.name): autoscaler.scaled_at
-            for autoscaler in objects.autoscalers
-        }
+        self._scaled = {autoscaler.key: autoscaler.scaled_at for autoscaler in objects.autoscalers}
         self._budgets: dict[str, list[DisruptionBudget]] = {}
         for budget in sorted(objects.budgets, key=lambda each: (each.namespace, each.name)):
             self._budgets.setdefault(budget.namespace, []).append(budget)
@@ -135,8 +126,7 @@ class Facts:
 
     def scaled_at(self, pod: Pod) -> float | None:
         """When an autoscaler last changed the replicas."""
-        owners = [(owner.namespace, owner.kind, owner.name) for owner in self.chain(pod)]
-        times = [at for key in owners if (at := self._scaled.get(key)) is not None]
+        times = [at for owner in self.chain(pod) if (at := self._scaled.get(owner.key)) is not None]
         return max(times, default=None)
 
     def surging(self, pod: Pod) -> Workload | None:
@@ -145,7 +135,7 @@ class Facts:
         top = chain[-1] if chain else None
         if top is None or top.kind != "Deployment" or top.owner is not None or not top.replicas:
             return None
-        return None if (top.namespace, top.kind, top.name) in self._set_elsewhere else top
+        return None if top.key in self._set_elsewhere else top
 
     def budgets(self, pod: Pod) -> tuple[DisruptionBudget, ...]:
         """Those whose selector matches it."""

@@ -41,6 +41,11 @@ class Workload(msgspec.Struct, frozen=True, gc=False):
     """The labels of its pod template."""
     api_version: str = ""
 
+    @property
+    def key(self) -> tuple[str, str, str]:
+        """Namespace, kind and name."""
+        return self.namespace, self.kind, self.name
+
 
 class DisruptionBudget(msgspec.Struct, frozen=True, gc=False):
     """A PodDisruptionBudget. `allowed` pods may be disrupted now; nothing counts while it is not `settled`.
@@ -81,6 +86,11 @@ class Autoscaler(msgspec.Struct, frozen=True, gc=False):
     """The replicas it wants now."""
     annotations: Mapping[str, str] = {}
     owner: Owner | None = None
+
+    @property
+    def key(self) -> tuple[str, str, str]:
+        """Namespace, kind and name of what it scales."""
+        return self.namespace, self.kind, self.name
 
 
 class Namespace(msgspec.Struct, frozen=True, gc=False):

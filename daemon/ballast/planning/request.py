@@ -105,7 +105,13 @@ class ExplanationRequest(Request[ExplanationResponse]):
 
 
 _responses: msgspec.msgpack.Decoder[Response] = msgspec.msgpack.Decoder(Response)
-_rows = msgspec.msgpack.Decoder(list[tuple[Any, ...]])
+_rows = msgspec.msgpack.Decoder(list[list[Any]])
+_FIELDS = Pod.__struct_fields__
+_SHARED = tuple(map(_FIELDS.index, ("shape", "labels", "annotations", "owner", "template")))
+"""Fields of which many pods have the very same object."""
+_REPEATED = tuple(map(_FIELDS.index, ("namespace", "node", "phase", "scheduler_name")))
+"""Strings that many pods have."""
+_CLAIMED, _GATES = _FIELDS.index("claimed"), _FIELDS.index("gates")
 _SEQUENCES = ("nodes", "workloads", "budgets", "autoscalers", "namespaces", "node_claims")
 _ATTACHED = ("claims", "volumes", "classes", "csi_nodes", "slices")
 _PODS, _BODY, _HEAD = "pods", "body", "head"
@@ -186,63 +192,25 @@ def _cut(items: Sequence[T]) -> Iterator[Sequence[T]]:
         yield items[start : start + PIECE]
 
 
-def _row(pod: Pod, numbers: dict[int, int], shared: list[Any]) -> tuple[Any, ...]:
-    """A pod as a row; values shared between pods are indexes into `shared`, to which new ones are appended."""
-
-    def place(value: object) -> int:
+def _row(pod: Pod, numbers: dict[int, int], shared: list[Any]) -> list[Any]:
+    """The fields of a pod; values that pods share are indexes into `shared`, to which new ones are appended."""
+    row = list(msgspec.structs.astuple(pod))
+    for column in _SHARED:
+        value = row[column]
         number = numbers.get(id(value))
         if number is None:
             number = numbers[id(value)] = len(numbers)
             shared.append(value)
-        return number
-
-    return (
-        pod.namespace,
-        pod.name,
-        pod.uid,
-        pod.node,
-        pod.phase,
-        place(pod.shape),
-        place(pod.labels),
-        place(pod.annotations),
-        place(pod.owner),
-        pod.scheduler_name,
-        pod.priority,
-        pod.created,
-        pod.scheduled_at,
-        pod.deleting,
-        place(pod.template),
-        pod.ready,
-        pod.waiting_since,
-        pod.gates,
-        pod.nominated,
-        dict(pod.claimed),
-    )
+        row[column] = number
+    row[_CLAIMED] = dict(pod.claimed)
+    return row
 
 
 def _pods(rows: bytes, shared: Sequence[Any], strings: dict[str, str]) -> Iterator[Pod]:
-    one = strings.setdefault
-    for namespace, name, uid, node, phase, shape, labels, notes, owner, scheduler, *rest in _rows.decode(rows):
-        priority, created, scheduled_at, deleting, template, ready, waiting_since, gates, nominated, claimed = rest
-        yield Pod(
-            one(namespace, namespace),
-            name,
-            uid,
-            one(node, node),
-            one(phase, phase),
-            shared[shape],
-            shared[labels],
-            shared[notes],
-            shared[owner],
-            one(scheduler, scheduler),
-            priority,
-            created,
-            scheduled_at,
-            deleting,
-            shared[template],
-            ready,
-            waiting_since,
-            tuple(gates),
-            nominated=nominated,
-            claimed=claimed,
-        )
+    for row in _rows.decode(rows):
+        for column in _SHARED:
+            row[column] = shared[row[column]]
+        for column in _REPEATED:
+            row[column] = strings.setdefault(row[column], row[column])
+        row[_GATES] = tuple(row[_GATES])
+        yield Pod(*row)

@@ -50,13 +50,17 @@ def _on(node: Node, used: Mapping[str, float], sign: float = 1.0) -> dict[str, f
 
 def together(steps: Iterable[StepRecord]) -> dict[str, dict[str, float]]:
     """The predicted changes of several steps, by node."""
-    sums_by_node: dict[str, dict[str, float]] = {}
+    sums: dict[str, dict[str, float]] = {}
     for step in steps:
-        for node, changes in step.load.items():
-            sums = sums_by_node.setdefault(node, {})
-            for resource, change in changes.items():
-                sums[resource] = sums.get(resource, 0.0) + change
-    return sums_by_node
+        _add(sums, step.load)
+    return sums
+
+
+def _add(sums: dict[str, dict[str, float]], changes: Loads, part: float = 1.0) -> None:
+    for node, by_resource in changes.items():
+        for resource, change in by_resource.items():
+            before = sums.setdefault(node, {})
+            before[resource] = before.get(resource, 0.0) + change * part
 
 
 def loads_of(snapshot: Snapshot, nodes: Iterable[str]) -> dict[str, dict[str, float]]:
@@ -86,9 +90,7 @@ def spread(snapshot: Snapshot) -> dict[str, float]:
     """{resource: deviation of load} over schedulable nodes, as plans count it."""
     counted = np.array([node.schedulable for node in snapshot.nodes], bool)
     names = sorted(set(snapshot.pools))
-    pool = np.array(
-        [names.index(name_of_pool) for name_of_pool in snapshot.pools] or [0] * len(snapshot.nodes), np.int64
-    )
+    pool = np.array([names.index(pool) for pool in snapshot.pools] or [0] * len(snapshot.nodes), np.int64)
     values = deviations(snapshot.primary.mean.T, counted, pool).tolist()
     return {name: round(value, 6) for name, value in zip(snapshot.resources, values, strict=True) if value == value}
 
@@ -168,19 +170,12 @@ def pending(
     A replacement that landed so many seconds ago is in that share of the window. It counts where it landed, if that is
     one of `nodes`, and before that on its target or the node that it prefers.
     """
-    sums_by_node: dict[str, dict[str, float]] = {}
-    for plan in plans:
-        for step in plan.steps:
-            if not step.happened:
-                continue
-            if step.landed_on == step.source:
-                continue
+    sums: dict[str, dict[str, float]] = {}
+    for step in (step for plan in plans for step in plan.steps):
+        if step.happened and step.landed_on != step.source:
             shown = min(1.0, max(0.0, now - step.landed_at) / window) if step.landed_at else 0.0
-            for node, changes in moved(step, nodes or {}).items():
-                for resource, change in changes.items():
-                    sums = sums_by_node.setdefault(node, {})
-                    sums[resource] = sums.get(resource, 0.0) + change * (1.0 - shown)
-    return sums_by_node
+            _add(sums, moved(step, nodes or {}), 1.0 - shown)
+    return sums
 
 
 def moved(step: StepRecord, nodes: Mapping[str, Node]) -> Loads:

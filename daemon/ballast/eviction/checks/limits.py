@@ -91,9 +91,9 @@ def _used_up(case: CheckInput, seconds: float, kept: Mapping[str, int]) -> str:
     who = case.rules.planner or "evictions"
     within = next((f"{seconds / unit:g} {name}" for unit, name in _UNITS if seconds % unit == 0), f"{seconds:g} s")
     ends = [at + seconds for at in case.history.evictions if at > case.facts.now - seconds]
-    wait = f"; the oldest of them counts for another {(ends[0] - case.facts.now) / 60:.0f} minutes" if ends else ""
-    part = " less what is kept for other planners" if kept else ""
-    return f"{who} may not evict more for now: RATE for {within}{part} is used up{wait}"
+    wait = f"; the oldest eviction counts for another {(ends[0] - case.facts.now) / 60:.0f} minutes" if ends else ""
+    share = f"the share of {who} in " if kept else ""
+    return f"{share}BALLAST_EVICTION__RATE for {within} is used up{wait}"
 
 
 def _since(times: Sequence[float], since: float) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ballast.eviction.planners.planner import AnyPod, PlanInput, PlanningDemand, Spare, loads_in_words
+from ballast.eviction.planners.planner import BasePlanner, PlanInput, Spare, loads_in_words
 from ballast.model.limits import limits
 from ballast.model.sample import Bools, Floats
 from ballast.placement.planners.consolidate import Emptying, consolidate
@@ -12,16 +12,12 @@ from ballast.placement.planners.simulated_placement import ROUNDING, SimulatedPl
 from ballast.placement.planners.step import Admit, PlannedMove
 
 
-class Consolidate(AnyPod):
+class Consolidate(BasePlanner):
     """The gain of a step is its share of the node that is emptied."""
 
     name = "consolidate"
     whole_nodes = True
     spans_cycles = True
-
-    def idle(self, demand: PlanningDemand) -> str | None:
-        """Nodes may be given back at any time."""
-        return None
 
     def steps(
         self, cluster: PlanInput, placement: SimulatedPlacement, movable: Bools, admit: Admit, spare: Spare

@@ -19,13 +19,12 @@ from ballast.scoring.dominant_residual import DominantResidual
 
 __all__ = [
     "Aims",
-    "AnyPod",
+    "BasePlanner",
     "Effect",
     "PlanInput",
     "Planner",
     "PlanningDemand",
     "Spare",
-    "bound",
     "loads_in_words",
     "pod_name",
 ]
@@ -172,13 +171,8 @@ class Planner(Protocol):
         ...
 
 
-def bound(layout: Layout) -> Bools:
-    """[pod]: whether it is on a node."""
-    return layout.placed
-
-
-class AnyPod:
-    """What planners have in common that may move any pod on a node, for its load, below the ceiling."""
+class BasePlanner:
+    """What most planners have in common: any pod may move, for its load, to a node below the ceiling."""
 
     needs_landing = True
     needs_confirmation = False
@@ -187,9 +181,13 @@ class AnyPod:
     spans_cycles = False
     effect = Effect.LOAD
 
+    def idle(self, demand: PlanningDemand) -> str | None:
+        """A plan may be needed at any time."""
+        return None
+
     def considers(self, cluster: PlanInput) -> Bools:
         """All pods on nodes."""
-        return bound(cluster.layout)
+        return cluster.layout.placed
 
     def ceiling(self, aims: Aims) -> Limit:
         """As for every move."""

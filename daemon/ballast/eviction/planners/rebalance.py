@@ -4,21 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ballast.eviction.planners.planner import AnyPod, PlanInput, PlanningDemand, Spare, loads_in_words
+from ballast.eviction.planners.planner import BasePlanner, PlanInput, Spare, loads_in_words
 from ballast.model.sample import Bools, Floats
 from ballast.placement.even_out import even_out
 from ballast.placement.planners.simulated_placement import SimulatedPlacement
 from ballast.placement.planners.step import Admit, PlannedMove
 
 
-class Rebalance(AnyPod):
+class Rebalance(BasePlanner):
     """The gain of a step is the fall of sum_k w_k Var_k within its pool."""
 
     name = "rebalance"
-
-    def idle(self, demand: PlanningDemand) -> str | None:
-        """Load can always be more even."""
-        return None
 
     def steps(
         self, cluster: PlanInput, placement: SimulatedPlacement, movable: Bools, admit: Admit, spare: Spare

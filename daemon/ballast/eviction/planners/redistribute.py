@@ -7,23 +7,18 @@ from collections.abc import Iterator
 import numpy as np
 
 from ballast.base.text import named
-from ballast.eviction.planners.planner import Aims, Effect, PlanInput, PlanningDemand, Spare, bound, pod_name
-from ballast.model.limits import Limit
+from ballast.eviction.planners.planner import BasePlanner, Effect, PlanInput, PlanningDemand, Spare, pod_name
 from ballast.model.sample import Bools, Floats
 from ballast.placement.planners.redistribute import redistribute
 from ballast.placement.planners.simulated_placement import SimulatedPlacement
 from ballast.placement.planners.step import Admit, PlannedMove
 
 
-class Redistribute:
+class Redistribute(BasePlanner):
     """The gain of a step is the number of waiting pods that start."""
 
     name = "redistribute"
-    needs_landing = True
-    needs_confirmation = False
     one_at_a_time = True
-    whole_nodes = False
-    spans_cycles = False
     effect = Effect.STARTS
 
     def idle(self, demand: PlanningDemand) -> str | None:
@@ -32,11 +27,7 @@ class Redistribute:
 
     def considers(self, cluster: PlanInput) -> Bools:
         """All pods on nodes, but none unless a pod waits."""
-        return bound(cluster.layout) if cluster.pods.waiting.any() else np.zeros(len(cluster.layout.on), bool)
-
-    def ceiling(self, aims: Aims) -> Limit:
-        """As for every move."""
-        return aims.ceiling
+        return super().considers(cluster) if cluster.pods.waiting.any() else np.zeros(len(cluster.layout.on), bool)
 
     def steps(
         self, cluster: PlanInput, placement: SimulatedPlacement, movable: Bools, admit: Admit, spare: Spare

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from ballast.eviction.planners.planner import Aims, Effect, PlanInput, PlanningDemand, Spare, bound
+from ballast.eviction.planners.planner import Aims, BasePlanner, PlanInput, PlanningDemand, Spare
 from ballast.model.limits import Limit, lower
 from ballast.model.sample import Bools, Floats
 from ballast.placement.planners.relieve import hot, relieve
@@ -14,16 +14,12 @@ from ballast.placement.planners.simulated_placement import SimulatedPlacement
 from ballast.placement.planners.step import Admit, PlannedMove
 
 
-class Relieve:
+class Relieve(BasePlanner):
     """The gain of a step is the load that the hottest resource of its source loses."""
 
     name = "relieve"
     needs_landing = False
     needs_confirmation = True
-    one_at_a_time = False
-    whole_nodes = False
-    spans_cycles = False
-    effect = Effect.LOAD
 
     def idle(self, demand: PlanningDemand) -> str | None:
         """Only hot nodes are relieved."""
@@ -33,7 +29,7 @@ class Relieve:
         """Pods on hot nodes, also on nodes that are not schedulable."""
         everywhere = np.ones(len(cluster.layout.nodes), bool)
         nodes = hot(cluster.layout.load, everywhere, cluster.thresholds).any(axis=1)
-        return np.asarray(bound(cluster.layout) & np.append(nodes, False)[cluster.layout.on])
+        return np.asarray(super().considers(cluster) & np.append(nodes, False)[cluster.layout.on])
 
     def ceiling(self, aims: Aims) -> Limit:
         """A target must not become hot itself."""

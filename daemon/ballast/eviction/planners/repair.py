@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ballast.eviction.planners.planner import AnyPod, PlanInput, PlanningDemand, Spare
+from ballast.eviction.planners.planner import BasePlanner, PlanInput, Spare
 from ballast.model.sample import Bools, Floats
 from ballast.placement.planners.repair import repair
 from ballast.placement.planners.simulated_placement import SimulatedPlacement
@@ -22,14 +22,10 @@ _REASONS = {
 }
 
 
-class Repair(AnyPod):
+class Repair(BasePlanner):
     """The gain of a step is what it fixes: 1 for each constraint and for a duplicate, a preference by its weight."""
 
     name = "repair"
-
-    def idle(self, demand: PlanningDemand) -> str | None:
-        """What pods ask for can change without any sign."""
-        return None
 
     def steps(
         self, cluster: PlanInput, placement: SimulatedPlacement, movable: Bools, admit: Admit, spare: Spare

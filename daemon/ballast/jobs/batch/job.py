@@ -9,7 +9,6 @@ from __future__ import annotations
 import threading
 from collections import Counter
 from collections.abc import Sequence
-from typing import Protocol
 
 from ballast.actuation.gates import gate_name
 from ballast.base.errors import WorkerError
@@ -20,7 +19,7 @@ from ballast.cluster.watch import WATCH_SILENT
 from ballast.cluster.write import Result, WriteOutcome, WriteTarget
 from ballast.cluster.writer import BURST, QPS, EmergencyWriter
 from ballast.jobs.batch import sentences
-from ballast.jobs.batch.planner import BatchPlanner, HeldReservations
+from ballast.jobs.batch.planner import BatchPlanner
 from ballast.jobs.batch.pods import DONE_WELL, HeldPods, ReleasedPods, ReleaseResult, RoomHolder
 from ballast.jobs.progress import settling
 from ballast.model.pod import Pod
@@ -48,11 +47,7 @@ MARGIN = 5.0
 _PROGRESS = frozenset({ReleaseResult.PLANNED, ReleaseResult.ELSEWHERE, ReleaseResult.REFUSED, ReleaseResult.GONE})
 
 
-class BatchRoom(RoomHolder, HeldReservations, Protocol):
-    """Holds room in the extender, and says what is held."""
-
-
-def build(context: Context, room: BatchRoom, board: Board) -> BatchJob | None:
+def build(context: Context, room: RoomHolder, board: Board) -> BatchJob | None:
     """None where the part is off. The load of `board` counts while it is current and not frozen."""
     settings = context.settings.batch
     if settings.mode is Mode.OFF:
@@ -105,7 +100,7 @@ class BatchJob:
     def stop(self) -> None:
         """Ends a cycle after the writes under way."""
         self._stopped.set()
-        self._planner.stop()
+        self._planner.worker.stop()
 
     def cycle(self) -> str:
         """Never raises for what the cluster or the planning process does: then the gates go."""
@@ -193,7 +188,7 @@ class BatchJob:
         fresh_batch = not self._planned & {pod.uid for pod in waiting} and not len(self._released)
         if fresh_batch and min(ages) < self._settings.gather and max(ages) < self._settings.timeout / 6:
             try:
-                self._planner.prepare()
+                self._planner.worker.prepare()
             except WorkerError as error:
                 return self._give_up(waiting, str(error))
             return f"gathering: {sentences.counted(len(waiting))} so far"
@@ -243,7 +238,7 @@ class BatchJob:
         return self._give_up(self._held.observe(self._context.cache.pods_on("")), self._gave_up)
 
     def _release_misfits(self, pods: dict[str, Pod], uids: Sequence[str]) -> None:
-        """They would wait in vain behind the gate; the scheduler and an autoscaler have to see them."""
+        """Releases pods without a place, so that the scheduler and autoscalers see them as pending."""
         leaving = [(pods[uid], self._misfits.pop(uid)) for uid in uids if uid in pods and uid in self._misfits]
         outcomes = self._released.release_without_plan(leaving, "no-room") if leaving else []
         for (pod, reason), outcome in zip(leaving, outcomes, strict=True):

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Protocol
 
 from ballast.cluster.context import Context
 from ballast.eviction.facts import ClusterObjects
-from ballast.jobs.batch.pods import ReleasedPods
+from ballast.jobs.batch.pods import ReleasedPods, RoomHolder
 from ballast.model.pod import Pod
 from ballast.model.snapshot import Snapshot
 from ballast.placement.batch import BatchPlan, BatchRules
@@ -19,33 +18,20 @@ from ballast.planning.request import BatchRequest
 from ballast.planning.rules import aims_of
 
 
-class HeldReservations(Protocol):
-    """Says what room is held in the extender."""
-
-    def active(self) -> tuple[Reservation, ...]: ...
-
-
 class BatchPlanner:
-    """In the thread of the job alone, but for `stop`."""
+    """In the thread of the job alone."""
 
     def __init__(
         self,
         context: Context,
         worker: PlanningProcess,
         rules: BatchRules,
-        room: HeldReservations,
+        room: RoomHolder,
         snapshot: Callable[[], Snapshot | None],
     ) -> None:
         """`snapshot` answers the newest one while its load may be used."""
         self._context, self._rules, self._room, self._snapshot = context, rules, room, snapshot
         self.worker = worker
-
-    def prepare(self) -> None:
-        """Starts the process before it is needed. Raises WorkerError."""
-        self.worker.prepare()
-
-    def stop(self) -> None:
-        self.worker.stop()
 
     def plan(self, uids: Iterable[str], released: ReleasedPods) -> BatchPlan:
         """Of these pods, beside those that are bound, `released`, or have room held for them. Raises WorkerError."""

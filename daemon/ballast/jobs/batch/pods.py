@@ -73,7 +73,9 @@ class ReleaseResult(StrEnum):
 
 
 class RoomHolder(Protocol):
-    """Holds room in the extender."""
+    """Holds room in the extender, and says what is held."""
+
+    def active(self) -> tuple[Reservation, ...]: ...
 
     def hold(self, reservation: Reservation) -> None: ...
 

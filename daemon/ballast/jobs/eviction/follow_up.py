@@ -74,9 +74,7 @@ class FollowUp:
         elif self._surges is not None:
             lines += self._surges.advance(self._cache.pods(), self._recorder.take_up)
         replicas = {
-            (workload.namespace, workload.kind, workload.name): workload.replicas
-            for workload in self._workloads.workloads()
-            if workload.replicas is not None
+            workload.key: workload.replicas for workload in self._workloads.workloads() if workload.replicas is not None
         }
         lines.append(self._follower.follow_plans(self._cache.pods(), snapshot, replicas))
         self._taints.keep(paused=paused)

@@ -100,7 +100,7 @@ class Moments:
         self._protector.refresh()
         workloads = self._workloads.workloads()
         self._protected = {
-            (workload.namespace, workload.kind, workload.name): f"it is left alone: {why}"
+            workload.key: f"it is left alone: {why}"
             for workload in workloads
             if (why := self._protector.reason(workload)) is not None
         }
@@ -174,7 +174,7 @@ class Moments:
     def _history(self, workloads: Iterable[Workload]) -> History:
         """What earlier evictions and other parts mean for the gate."""
         earlier, surging, changing = self._evictor.history(), self._others.surging(), self._others.power_plans()
-        keys = ((workload.namespace, workload.kind, workload.name) for workload in workloads) if changing else ()
+        keys = (workload.key for workload in workloads) if changing else ()
         return replace(
             earlier,
             awaited=earlier.awaited | surging,

@@ -166,7 +166,7 @@ class RecentScaling:
         self._changed: dict[WorkloadKey, float] = {}
 
     def observe(self, workloads: Iterable[Workload], now: float) -> None:
-        replicas = {(workload.namespace, workload.kind, workload.name): workload.replicas for workload in workloads}
+        replicas = {workload.key: workload.replicas for workload in workloads}
         before = self._replicas
         changed = [key for key, number in replicas.items() if key in before and before[key] != number]
         kept = {key: at for key, at in self._changed.items() if key in replicas}
@@ -179,7 +179,7 @@ class RecentScaling:
         scaled = []
         latest = dict(self._changed)
         for autoscaler in autoscalers:
-            at = latest.pop((autoscaler.namespace, autoscaler.kind, autoscaler.name), None)
+            at = latest.pop(autoscaler.key, None)
             later = max((time for time in (at, autoscaler.scaled_at) if time is not None), default=None)
             scaled.append(msgspec.structs.replace(autoscaler, scaled_at=later))
         return (*scaled, *(Autoscaler(*key, scaled_at=at, own_kind="") for key, at in latest.items()))
