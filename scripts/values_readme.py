@@ -14,7 +14,7 @@ from typing import Any
 
 import yaml
 
-from ballast.settings.reference import table as settings_table
+from ballast_lab.pages.settings import table as settings_table
 
 CHART = Path(__file__).resolve().parent.parent / "charts" / "ballast"
 README, VALUES = CHART / "README.md", CHART / "values.yaml"

@@ -14,7 +14,7 @@ from compact_json import compact_json
 from policy_schema import policy_schema
 
 from ballast.model.duration import PATTERN
-from ballast.settings.reference import json_schema
+from ballast_lab.pages.settings import json_schema
 
 TARGET = Path(__file__).resolve().parent.parent / "charts" / "ballast" / "values.schema.json"
 

@@ -5,14 +5,14 @@ from pathlib import Path
 import pytest
 
 from ballast.base.condition_types import CONDITION_TYPES
-from ballast.doctor.reference import SEEN, described, markdown
 from ballast.doctor.registry import CHECKS
+from ballast_lab.pages.doctor import SEEN, described, markdown
 
 PAGE = Path(__file__).parents[3] / "docs" / "doctor.md"
 
 
 def test_the_page_is_in_step_with_the_checks() -> None:
-    assert PAGE.read_text() == markdown(), "run: python -m ballast.doctor.reference > docs/doctor.md"
+    assert PAGE.read_text() == markdown(), "run: python -m ballast_lab.pages.doctor > docs/doctor.md"
 
 
 @pytest.mark.parametrize("name", CHECKS)

@@ -5,13 +5,13 @@ from pathlib import Path
 
 from ballast.settings import explain
 from ballast.settings.model import VARIABLES
-from ballast.settings.reference import json_schema, markdown
+from ballast_lab.pages.settings import json_schema, markdown
 
 PAGE = Path(__file__).parents[3] / "docs" / "settings.md"
 
 
 def test_the_page_is_in_step_with_the_settings() -> None:
-    assert PAGE.read_text() == markdown(), "run: python -m ballast.settings.reference > docs/settings.md"
+    assert PAGE.read_text() == markdown(), "run: python -m ballast_lab.pages.settings > docs/settings.md"
 
 
 def test_the_page_and_the_explanation_have_every_variable() -> None:

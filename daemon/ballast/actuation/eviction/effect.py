@@ -125,7 +125,7 @@ def share(expected: Loads, observed: Loads) -> float | None:
 
 
 @dataclass(frozen=True)
-class Verdict:
+class EffectVerdict:
     """What a plan changed, as far as loads show it."""
 
     share: float | None
@@ -140,12 +140,12 @@ class Verdict:
         return self.share is not None and self.share < LEAST
 
 
-def judge(plan: Running, steps: Sequence[StepRecord], snapshot: Snapshot) -> Verdict:
+def judge(plan: Running, steps: Sequence[StepRecord], snapshot: Snapshot) -> EffectVerdict:
     """Compares what these steps were to change with what the snapshot shows."""
     changes = measured(plan, snapshot)
     part = share(together(steps), changes)
     why = dict(_ineffective(steps, changes))
-    return Verdict(part, Measured(load=changes, before=plan.before, after=spread(snapshot), share=part), why)
+    return EffectVerdict(part, Measured(load=changes, before=plan.before, after=spread(snapshot), share=part), why)
 
 
 def _ineffective(steps: Sequence[StepRecord], changes: Loads) -> Iterator[tuple[tuple[str, str], str]]:
