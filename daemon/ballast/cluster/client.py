@@ -26,8 +26,9 @@ READ_TIMEOUT = 30.0
 _POOL_SIZE = 16
 _RELOAD_EVERY = 10.0
 _CHUNK = 65536
+
 MOST_BYTES = 32 * 2**20
-"""Bytes of an answer, and of a line of a watch, that holds one object of at most 1.5 MiB in etcd."""
+"""Most bytes of an answer and of a line of a watch. Each holds one object, which has at most 1.5 MiB in etcd."""
 
 # GETs may be sent again on a connection that turned out to be closed; writes never.
 _RETRIES = urllib3.Retry(
@@ -266,7 +267,7 @@ class KubeApi:
             response.close()
 
     def hidden(self, said: bytes) -> bytes:
-        """Without what this process proves its identity with: a refusal may repeat it."""
+        """`said` without the credentials of this process: a refusal may repeat them."""
         own, proxy = self._configuration, str(self._configuration.proxy or "")
         words = map(text.secrets_of_authorization, (own.api_key or {}).values())
         proxied = (*text.secrets_of_proxy(proxy), *text.secrets_of_headers(own.proxy_headers or {}))

@@ -93,7 +93,7 @@ class SavedConditions:
         self._saved_at = -math.inf
 
     def save(self) -> WriteOutcome | None:
-        """Writes them if that is due; None if not. Raises ClusterError when the state cannot be read."""
+        """Writes the conditions if that is due, else returns None. Raises ClusterError if the state is unreadable."""
         conditions = self._conditions.list()
         now = self._clock.monotonic()
         reworded = _essence(conditions) == _essence(self._saved)

@@ -18,8 +18,10 @@ from ballast.cluster.write import MERGE_PATCH, Result, Write, WriteOutcome, Writ
 from ballast.cluster.writer import Writer
 
 STOP_PATIENCE = 2.0
+"""Seconds that removing the endpoint may take at shutdown."""
+
 EVERY = 60.0
-"""Seconds after which the leader looks whether its address still stands there."""
+"""Seconds after which the leader checks that the EndpointSlice still has its address."""
 
 _RETRY = 5.0
 _API = "discovery.k8s.io/v1"
@@ -75,7 +77,7 @@ class LeaderEndpoint:
         return going(self._thread, self._stop)
 
     def leading(self, leads: bool) -> None:
-        """Whether the Service should lead here from now on."""
+        """Says whether the Service should lead to this replica from now on."""
         self._wanted = leads
         self._changed.set()
 

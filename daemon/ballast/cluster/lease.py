@@ -28,7 +28,7 @@ _decoder = msgspec.json.Decoder(wire.Lease)
 
 
 class Leadership(ABC):
-    """Whether this replica may write, at this very moment. Who subscribed hears of each gain and loss.
+    """Whether this replica may write at this moment. Subscribers are called at each gain and loss.
 
     Callbacks run in the thread that notices, and must not take long.
     """
@@ -127,7 +127,7 @@ class Elector(Leadership):
 
     It leads until `times.deadline` seconds after the *sending* of its last successful renewal; another may take the
     Lease `times.duration` seconds after it *saw* that renewal. So two never lead at once, whatever the remote clocks
-    say and however long a request or this process is held up. Who subscribed is called from the elector's thread.
+    say and however long a request or this process is held up. Subscribers are called from the elector's thread.
     """
 
     def __init__(

@@ -14,8 +14,10 @@ from ballast.cluster.objects.decoding import Reader
 T = TypeVar("T")
 
 PAGE = 125
+"""Most objects of a page."""
+
 PAGE_BYTES = 4 * 2**20
-"""Bytes that a page has: the next one asks for as many objects as that were of this one."""
+"""Bytes that a page should have: the size of one page decides how many objects the next one asks for."""
 
 MOST_BYTES = 12 * 2**20
 """A page of more is not read to its end, but asked again with a quarter of the objects."""

@@ -56,8 +56,11 @@ def writing(namespace: str, name: str, wanted: ConfigMapStore, *, kind: str, rea
     )
 
 
-SCHEMA, SPLIT = "1", "1+parts"
-"""Values of the key `schema`: readers of one ConfigMap alone know only the first."""
+SCHEMA = "1"
+"""Value of the key `schema` while one ConfigMap holds all."""
+
+SPLIT = "1+parts"
+"""Its value while parts hold some of it. Versions that read one ConfigMap alone do not know this value."""
 
 WHOLE = 800_000
 """Bytes up to which everything is in one ConfigMap; Kubernetes refuses one of more than 1 MiB."""
@@ -66,6 +69,8 @@ PART = 900_000
 """Bytes of a part, chunks of the state before included."""
 
 PARTS = 8
+"""Most ConfigMaps beside the first one."""
+
 CHUNK = 100_000
 """Characters of a value in one piece."""
 

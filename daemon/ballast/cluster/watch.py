@@ -113,7 +113,7 @@ class Reflector(Generic[T]):
             lines.close()
 
     def join(self, patience: float) -> None:
-        """Waits so many seconds for the thread: a request that is under way ends when it ends."""
+        """Waits up to `patience` seconds for the thread, which ends after the request under way."""
         if self._thread:
             self._thread.join(patience)
 

@@ -37,8 +37,10 @@ NAMESPACES = "namespaces"
 CLAIMS, VOLUMES, CLASSES = "persistentvolumeclaims", "persistentvolumes", "storageclasses"
 CSI_NODES, SLICES, NODE_CLAIMS = "csinodes", "resourceslices", "nodeclaims"
 DEVICE_CLAIMS = "resourceclaims"
+
 SCALE_UPS = "events"
 """Events by which cluster-autoscaler says that it adds a node for a pod."""
+
 _PATHS = {
     **{plural: f"/apis/apps/v1/{plural}" for plural in WORKLOADS},
     "poddisruptionbudgets": "/apis/policy/v1/poddisruptionbudgets",

@@ -64,7 +64,7 @@ class Writer:
         self._stop = threading.Event()
 
     def within(self, seconds: float) -> float:
-        """The deadline so many seconds from now, as `submit` takes it."""
+        """The deadline `seconds` from now, as `submit` takes it."""
         return self._clock.monotonic() + seconds
 
     def submit(self, write: Write, *, deadline: float | None = None) -> WriteOutcome:
@@ -222,7 +222,7 @@ class Pace:
         return not stop.is_set() and now <= deadline
 
     def hold(self, seconds: float) -> None:
-        """Nobody writes for so many seconds (at most 300), on the server's request."""
+        """Holds all writes for `seconds` (at most 300), because the server asks for it."""
         with self._lock:
             until = self._clock.monotonic() + min(seconds, LONGEST_HOLD)
             self._not_before = max(self._not_before, until)

@@ -275,7 +275,7 @@ class ExtenderService:
             return state, strategy.score(state.model.fleet, STANDARD if strategy.needs_pod else None)
 
     def _arriving(self, pod: wire.Pod) -> Pod:
-        """As the watch shows it, else as the scheduler sends it; nothing of that is kept for other pods."""
+        """The pod as the watch shows it, else as the scheduler sends it. No value of the request is kept."""
         shown = self._assumed.waiting(pod.metadata.uid)
         return self._assumed.claimed(shown or to_pod(pod, Shared(), lambda key: key in ANNOTATIONS))
 

@@ -62,7 +62,7 @@ class ExtenderReservations:
             self._reservations.hold(reservation)
 
     def extend(self, name: str, until: float) -> None:
-        """Moves the deadline further ahead; `until` is Unix seconds."""
+        """Extends the deadline; `until` is Unix seconds."""
         with self._lock:
             self._reservations.extend(name, until)
 
@@ -105,7 +105,7 @@ class ExtenderReservations:
         return any(reservation.holder in (owner, pod.uid) for reservation in self.active())
 
     def prefer(self, uid: str, named: Named) -> Priorities | None:
-        """With the lock held: to the node where room is held for this pod, if the watch shows it waiting."""
+        """With the lock held: prefers the node where room is held for this pod, if the watch shows it waiting."""
         pod = self._assumed.waiting(uid)
         if pod is None or self.idle:
             return None
@@ -134,11 +134,11 @@ class ExtenderReservations:
 
     @property
     def unheld(self) -> bool:
-        """Whether room is reserved, but schedulers that ask have never asked to filter, so others may take it."""
+        """Whether reserved room is unprotected: schedulers ask for scores, but have never asked to filter."""
         return not self.idle and not self._filtered and self.in_use()
 
     def note_shown(self, pod: Pod) -> None:
-        """With the lock held, before the pod is booked: what was held for one that is bound or gone is free."""
+        """With the lock held, before the pod is booked. Room held for a pod that is bound or gone becomes free."""
         if self.idle:
             return
         if pod.finished or pod.deleting:

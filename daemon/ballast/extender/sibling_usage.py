@@ -1,4 +1,4 @@
-"""What pods in flight are expected to use: what others of the same owner use, as measured."""
+"""Predicts the use of pods in flight from the measured use of other pods of the same owner."""
 
 from __future__ import annotations
 
@@ -15,8 +15,9 @@ from ballast.telemetry.pod_usage_cache import PodUsageCache
 from ballast.telemetry.pods import decode
 
 RESOURCES = ("cpu", "memory")
+
 EACH = 10
-"""Siblings of one owner that are asked about."""
+"""Most siblings of one owner whose use is queried."""
 
 PERIOD = 60.0
 """Seconds between two questions, at least."""
@@ -26,7 +27,7 @@ log = structlog.get_logger("ballast.siblings")
 
 
 class SiblingUsage:
-    """Asks only while schedulers do, and only about siblings of pods that just came or wait; in a thread of its own."""
+    """Queries while schedulers ask, for siblings of pods that just came or wait; in a thread of its own."""
 
     def __init__(
         self, extender: ExtenderService, asking: PodUsageCache, pods: Callable[[], Iterable[Pod]], clock: Clock
@@ -39,7 +40,7 @@ class SiblingUsage:
         self._thread: threading.Thread | None = None
 
     def renew(self) -> None:
-        """Begins a round where one is due; what comes of it counts from the next snapshot on."""
+        """Begins a round if one is due; its result counts from the next snapshot on."""
         now = self._clock.monotonic()
         busy = self._thread is not None and self._thread.is_alive()
         if not busy and now - self._began >= PERIOD and self._extender.in_use():

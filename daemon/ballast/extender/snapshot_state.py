@@ -47,7 +47,7 @@ class SnapshotState:
 
     @classmethod
     def of(cls, model: FleetModel, residual: LiveResidual, known: Bools, before: SnapshotState | None) -> SnapshotState:
-        """What does not change with the same nodes is taken from the state `before`."""
+        """Reuses what `before` has of the same nodes."""
         if before is not None and model.follows:
             hosts, node_keys = before.hosts, before.keys
         else:
@@ -108,7 +108,7 @@ class SnapshotState:
 
 
 def _with_last(model: FleetModel, load: Floats, before: SnapshotState | None) -> tuple[Floats, Mapping[str, float]]:
-    """[node] `load`, with the last one of nodes that are not known any more: losing sight makes no room."""
+    """[node] `load`, with the last known load of nodes that are unknown now: an unknown load makes no room."""
     lapsed = model.fleet.lapsed
     if before is None or lapsed is None or not lapsed.any():
         return load, {}

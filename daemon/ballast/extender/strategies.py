@@ -42,7 +42,7 @@ class Strategies:
             raise UsageError(f"{SETTING}: {dynamic.NAME}: {error}") from None
 
     def make(self, name: str, in_flight: str = "off", residual: Strategy | None = None) -> Strategy:
-        """`residual` stands for the dominant-residual strategy: it follows pods where the plain one scores all again.
+        """`residual` replaces the plain dominant-residual strategy, which scores all nodes again for each pod.
 
         Raises UsageError for a name that is no strategy and for keys that are missing or not allowed.
         """
@@ -59,7 +59,7 @@ class Strategies:
 
 
 def problems(settings: Settings) -> Iterator[str]:
-    """One sentence for each strategy that the daemon is to use and that the keys do not suffice for."""
+    """One sentence for each strategy that the daemon uses but cannot make from its keys."""
     try:
         strategies = Strategies(settings)
     except UsageError as error:

@@ -12,8 +12,10 @@ from ballast.publishing.label_plan import PublishedKeys
 from ballast.publishing.node_keys import window_end
 
 TIMES = 3
+"""Foreign changes within `WITHIN` that make a fight."""
+
 WITHIN = 600.0
-"""So many foreign changes within so many seconds make a fight; a node is then left alone for as long."""
+"""Seconds in which changes are counted, and for which a node is left alone after a fight."""
 
 NAMED = 5
 """Nodes that a message names."""

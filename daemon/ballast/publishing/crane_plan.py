@@ -32,6 +32,7 @@ from ballast.windows.node_lives import NodeKey, node_keys
 from ballast.windows.peak import PeakLoads
 
 RESOURCES = ("cpu", "memory")
+
 MEAN = 300.0
 """Seconds of the mean whose highest counts, as in crane's recording rules."""
 

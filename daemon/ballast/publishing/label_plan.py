@@ -24,7 +24,7 @@ from ballast.windows.node_lives import NodeKey, node_keys
 
 UNKNOWN = "unknown"
 GAP_INTERVALS = 2.5
-"""Cycles further apart than so many intervals are not successive."""
+"""Intervals; cycles that are further apart are not successive."""
 
 
 @dataclass(frozen=True)
@@ -115,14 +115,14 @@ class _Track:
 
 
 class LabelPlanner:
-    """Decides per node; remembers what only successive cycles can tell (bands, debounce, since when it is not known).
+    """Decides for each node. It remembers what takes several cycles: bands, debounce, how long a node is unknown.
 
     A score or class label that has to change is one patch, and the annotation rides along. Otherwise the annotation is
     renewed when it is `refresh` seconds old, earlier by up to `jitter` of that, spread over the nodes by their names.
     A node that is silent, down or never measured loses its score and window, and its taint after `forget_after`
-    seconds; the taint with its load only gets worse. A young one keeps all it carries for so long. So does one keep its
-    score whose load is known, but of which the strategy knows nothing. A node created again under an old name begins
-    with what it carries itself.
+    seconds; the taint with its load only gets worse. A young node keeps all it carries for `forget_after` seconds. A
+    node whose load is known, but which the strategy cannot score, keeps its score as long. A node that is created again
+    under an old name begins with what it carries itself.
     """
 
     def __init__(self, keys: NodeKeys, rules: LabelRules, identity: str = "") -> None:
@@ -189,9 +189,10 @@ class LabelPlanner:
         now: float,
     ) -> NodeChange | None:
         label = track.band.observe(snapshot.time, score)
-        track.unscored_since = (
-            None if score is not None else now if track.unscored_since is None else track.unscored_since
-        )
+        if score is not None:
+            track.unscored_since = None
+        elif track.unscored_since is None:
+            track.unscored_since = now
         load = track.classifier.observe(snapshot.time, float(peaks.low[row]), float(peaks.high[row]))
         overloaded = bool(track.overload.observe(snapshot.time, float(peaks.overloaded[row]))) and self._rules.taint
         labels: dict[str, str | None] = {}

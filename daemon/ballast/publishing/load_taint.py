@@ -18,7 +18,7 @@ UNKNOWN = 100
 """The least value of a node whose load nobody knows."""
 
 CYCLES = 2
-"""For so many cycles in a row a load must have been lower before the value falls."""
+"""Cycles in a row for which the load must be lower before the value falls."""
 
 
 def percent(load: float) -> int:

@@ -19,8 +19,11 @@ DOCUMENTED = (5_000, 30_000)
 PROCESS = 96 * MIB
 """The interpreter, its modules and threads: measured, 75 MB to 90 MB."""
 
-PER_NODE, PER_RESOURCE = 8 * 2**10, 8 * 2**10
-"""Bytes of a node, and of each of its measured resources in three windows with its series: measured with 5,000."""
+PER_NODE = 8 * 2**10
+"""Bytes of a node, measured with 5,000 nodes."""
+
+PER_RESOURCE = 8 * 2**10
+"""Bytes of one measured resource of a node, in three windows with its series."""
 
 PER_POD = 1280
 """Bytes of a pod: its promised 1.2 kB."""

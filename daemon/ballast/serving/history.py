@@ -28,7 +28,7 @@ BOUND = 48 * 2**20
 """Bytes for the loads and scores of all nodes."""
 
 GONE = 100
-"""Nodes that are gone, of which at least so many are kept."""
+"""The least number of nodes that are kept after they are gone."""
 
 BINS = 20
 """Bars of a distribution, 5 % each; the last one also has what is above."""

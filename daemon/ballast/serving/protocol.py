@@ -16,7 +16,7 @@ READ_TIMEOUT = 10.0
 """Seconds for a whole request, from connecting or from its first byte."""
 
 WRITE_TIMEOUT = 30.0
-"""Seconds for the client to take an answer, once it has fallen behind."""
+"""Seconds a client has to read an answer, once it has fallen behind."""
 
 KEEP_ALIVE = 75
 """Seconds a connection may be idle between requests."""
@@ -30,11 +30,14 @@ MAX_HEADER_BYTES = 64 * 1024
 MAX_HEADERS = 100
 """Headers of a request, trailers included."""
 
-MAX_PIPELINED, MAX_PIPELINED_BYTES = 8, 64 * 1024
-"""Requests of one connection that may wait for the answer to an earlier one, and their bytes together."""
+MAX_PIPELINED = 8
+"""Requests of one connection that may wait for the answer to an earlier one."""
+
+MAX_PIPELINED_BYTES = 64 * 1024
+"""Bytes of these requests together."""
 
 MAX_UNSENT = 32 * 1024 * 1024
-"""Bytes of answers that clients may leave untaken together; above, those who wait longest are dropped."""
+"""Bytes of answers that all clients together may not have read yet; above it, the slowest clients are dropped."""
 
 PIECE = 64 * 1024
 """Bytes of a body that are parsed at once."""
@@ -200,7 +203,7 @@ class BoundedProtocol(HttpToolsProtocol):
             self.transport.abort()
 
     def _drop_slowest(self) -> None:
-        """Never this connection, whose answer has just begun: a scheduler takes a large one in milliseconds."""
+        """Spares this connection, whose answer has just begun: a scheduler reads a large one in milliseconds."""
         behind = [
             connection
             for connection in self.connections

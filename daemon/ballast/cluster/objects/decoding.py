@@ -126,7 +126,7 @@ def pod_reader(
             return to_opaque(pod_on_wire, shared)
         before = shared.misses
         pod = to_pod(pod_on_wire, shared, keep)
-        # A pod whose values are all shared with others takes no memory of its own: weighing it would be in vain.
+        # A pod whose values are all shared with others takes no memory of its own, so it need not be weighed.
         own = shared.misses > before or len(pod.annotations) > _FEW_NOTES or budget.noted(meta.namespace, meta.name)
         if size <= WEIGHED and own and not budget.holds(raw, pod_on_wire, keep):
             return to_opaque(pod_on_wire, shared)
@@ -187,7 +187,7 @@ def to_pod(pod: wire.Pod | wire.LeanPod, shared: Shared, keep: Callable[[str], b
 
 
 def to_opaque(pod: wire.Pod | wire.LeanPod, shared: Shared) -> Pod:
-    """A pod of which no more is kept than its place, its owner and what it requests in all."""
+    """A pod of which only its place, its owner and its total requests are kept."""
     spec = pod.spec
     total = to_shape(booked(spec, pod.status))
     whole = ContainerShape(_few(total.requests), _few(total.limits))

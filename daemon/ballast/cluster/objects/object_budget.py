@@ -15,8 +15,10 @@ ORDINARY = 8 * 2**10
 """What an object takes up to here counts against no budget: twice what pods of real clusters have at most."""
 
 OF_NAMESPACE = 8 * 2**20
+"""Bytes above ORDINARY that the objects of one namespace may take; beyond that the next object is opaque."""
+
 IN_ALL = 32 * 2**20
-"""Bytes above ORDINARY that the objects of one namespace, and of all, may take; beyond that the next is opaque."""
+"""The same for the objects of all namespaces together."""
 
 UNWEIGHED = 2 * 2**10
 """Objects of fewer bytes of JSON are ordinary whatever they hold."""
