@@ -13,7 +13,7 @@ from ballast.cluster.client import KubeApi
 from ballast.cluster.objects import wire
 from ballast.cluster.objects.decoding import Reader
 from ballast.cluster.state import collection
-from ballast.cluster.watch import Collection, Reflector
+from ballast.cluster.watch import Collection, Reflector, WatchGroup
 
 NAME = SWITCHES
 
@@ -23,7 +23,7 @@ SWITCHES_SILENT = 30.0
 _decoder = msgspec.json.Decoder(wire.ConfigMap)
 
 
-class Switches:
+class Switches(WatchGroup):
     """Keys `paused` and `paused.<part>`, "true" or "false". No ConfigMap: not paused. When in doubt: paused."""
 
     def __init__(self, api: KubeApi, clock: Clock, metrics: Metrics, namespace: str) -> None:
@@ -40,28 +40,7 @@ class Switches:
             lifetime=(10, 15),
             idle=20.0,
         )
-
-    def start(self) -> None:
-        """Starts the watch."""
-        self._watch.start()
-
-    def stop(self) -> None:
-        """Ends the watch."""
-        self._watch.stop()
-
-    @property
-    def alive(self) -> bool:
-        """Whether the watch thread still runs."""
-        return self._watch.alive
-
-    @property
-    def synced(self) -> bool:
-        """Whether the ConfigMap, or its absence, was read at least once."""
-        return self._watch.synced
-
-    def wait_synced(self, timeout: float | None) -> bool:
-        """Waits up to `timeout` seconds for the first read; returns `synced`."""
-        return self._watch.wait_synced(timeout)
+        super().__init__(clock, {"switches": self._watch})
 
     @property
     def values(self) -> Mapping[str, str]:

@@ -64,30 +64,29 @@ class _BoardCollector(Collector):
 
     def describe(self) -> Iterable[Metric]:
         histogram = HistogramMetricFamily("ballast_load", GAUGES["ballast_load"], labels=["resource"])
-        return [histogram if name == "ballast_load" else _gauge(name, None) for name in GAUGES]
+        return [histogram if name == "ballast_load" else _gauge(name) for name in GAUGES]
 
     def collect(self) -> Iterator[Metric]:
         board = self._board
-        build = GaugeMetricFamily("ballast_build_info", GAUGES["ballast_build_info"], labels=["version"])
+        build = _gauge("ballast_build_info", "version")
         build.add_metric([__version__], 1)
         yield build
         yield _modes(board)
-        yield _gauge("ballast_frozen", float(board.frozen))
+        yield _gauge("ballast_frozen", value=float(board.frozen))
         snapshot = board.snapshot
         if snapshot is not None:
             yield from _states(snapshot)
-            yield _gauge("ballast_nodes_unknown", len(snapshot.nodes) if board.current() is None else snapshot.unknown)
-            yield _gauge("ballast_snapshot_age_seconds", max(0.0, board.clock.wall() - snapshot.time))
+            unknown = len(snapshot.nodes) if board.current() is None else snapshot.unknown
+            yield _gauge("ballast_nodes_unknown", value=unknown)
+            yield _gauge("ballast_snapshot_age_seconds", value=max(0.0, board.clock.wall() - snapshot.time))
 
 
 def _states(snapshot: Snapshot) -> Iterator[Metric]:
-    nodes = GaugeMetricFamily("ballast_nodes", GAUGES["ballast_nodes"], labels=["state"])
+    nodes = _gauge("ballast_nodes", "state")
     for state, count in snapshot.states.counts.items():
         nodes.add_metric([state.value], count)
     yield nodes
-    paces = GaugeMetricFamily(
-        "ballast_scrape_interval_seconds", GAUGES["ballast_scrape_interval_seconds"], labels=["resource"]
-    )
+    paces = _gauge("ballast_scrape_interval_seconds", "resource")
     for resource, seconds in snapshot.scrape_intervals.items():
         paces.add_metric([resource], seconds)
     yield paces
@@ -95,7 +94,7 @@ def _states(snapshot: Snapshot) -> Iterator[Metric]:
 
 
 def _modes(board: Board) -> GaugeMetricFamily:
-    family = GaugeMetricFamily("ballast_settings_info", GAUGES["ballast_settings_info"], labels=["part", "mode"])
+    family = _gauge("ballast_settings_info", "part", "mode")
     modes = {entry["name"]: entry["value"] for entry in board.config}
     for part in Part:
         if mode := modes.get(f"BALLAST_{part.value.upper()}__MODE"):
@@ -115,8 +114,8 @@ def _distribution(snapshot: Snapshot) -> HistogramMetricFamily:
     return family
 
 
-def _gauge(name: str, value: float | None) -> GaugeMetricFamily:
-    return GaugeMetricFamily(name, GAUGES[name], value=value)
+def _gauge(name: str, *labels: str, value: float | None = None) -> GaugeMetricFamily:
+    return GaugeMetricFamily(name, GAUGES[name], value=value, labels=labels or None)
 
 
 GAUGES = {

@@ -7,35 +7,33 @@ from typing import Any
 from msgspec.json import schema_components
 
 from ballast import __version__
-from ballast.answers import api as api_types
-from ballast.answers import evictions as answers
-from ballast.answers import views as types
+from ballast.answers import api, evictions, views
 
 Schema = dict[str, Any]
 
 ANSWERS: dict[str, Any] = {
-    "status": api_types.Status,
-    "nodes": api_types.Nodes,
-    "node": api_types.NodeDetail,
-    "pod_scores": api_types.PodScores,
-    "cycles": list[api_types.CycleRecord],
-    "config": list[api_types.Setting],
-    "power": api_types.Power,
-    "plans": list[answers.Plan],
-    "evictions": answers.Evictions,
-    "fleet": types.FleetNames,
-    "fleet_loads": types.FleetLoads,
-    "overview": types.Overview,
-    "history": types.SpreadHistory,
-    "node_history": types.NodeHistory,
-    "node_score": types.NodeScore,
-    "node_pods": list[types.PodOnNode],
-    "pods": list[types.FoundPod],
-    "explain": types.Explanation,
-    "plan_summaries": list[types.PlanSummary],
-    "plan": answers.Plan,
+    "status": api.Status,
+    "nodes": api.Nodes,
+    "node": api.NodeDetail,
+    "pod_scores": api.PodScores,
+    "cycles": list[api.CycleRecord],
+    "config": list[api.Setting],
+    "power": api.Power,
+    "plans": list[evictions.Plan],
+    "evictions": evictions.Evictions,
+    "fleet": views.FleetNames,
+    "fleet_loads": views.FleetLoads,
+    "overview": views.Overview,
+    "history": views.SpreadHistory,
+    "node_history": views.NodeHistory,
+    "node_score": views.NodeScore,
+    "node_pods": list[views.PodOnNode],
+    "pods": list[views.FoundPod],
+    "explain": views.Explanation,
+    "plan_summaries": list[views.PlanSummary],
+    "plan": evictions.Plan,
     "openapi": Schema,
-    "error": api_types.Error,
+    "error": api.Error,
 }
 """The type of each operation's answer, by operationId; `error` is that of every error."""
 
