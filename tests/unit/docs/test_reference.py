@@ -45,7 +45,7 @@ def test_every_event_has_a_row() -> None:
 
 def test_every_metric_has_a_row() -> None:
     page = SCRIPT["metrics"]()
-    declared = r"(?:Counter|Gauge|Histogram|\w*MetricFamily)\(\s*\"(ballast_\w+)\""
+    declared = r"(?i:counter|gauge|histogram|\w*MetricFamily)\(\s*\"(ballast_\w+)\""
     found = {name for text in SOURCES for name in re.findall(declared, text)}
     assert {"ballast_condition", "ballast_nodes"} <= found
     assert sorted(name for name in found if not re.search(rf"\| `{name}(?:_total)?` \|", page)) == []
