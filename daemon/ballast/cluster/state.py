@@ -127,13 +127,14 @@ def lay_out(
     before = index(main)
     room = _Room(before, parts)
     inline, places = dict(keys), {}
+    # The largest values first, down to half: a value that grows a little does not move others to the parts each time.
     for key in sorted(keys, key=lambda key: (-len(keys[key]), key)):
         if size(inline) <= WHOLE // 2:
             break
         value = inline.pop(key)
         there = before.get(key)
         if there is not None and value == "".join(parts[place.part][place.name] for place in there):
-            places[key] = there
+            places[key] = there  # unchanged: the part is not written again
             continue
         taken = room.place_value(value)
         if taken is None:

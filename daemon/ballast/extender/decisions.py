@@ -125,6 +125,7 @@ class ExtenderService:
         bindings = crane.bindings_of(self._pods(), snapshot.rows, self._strategies.policy, snapshot.time)
         model = FleetModel(snapshot, state.model if state else None, bindings=bindings, siblings=self.siblings)
         if not model.follows:
+            # The nodes have changed, so sums of the model before do not fit: all pods are counted again, unlocked.
             with self._lock:
                 held = assumed.begin()
             model.fill(held)
@@ -138,6 +139,7 @@ class ExtenderService:
         following = SnapshotState.of(model, residual, snapshot.known, state)
         for name in {self._settings.strategy, *(state.strategies if state else ())}:
             following.warm(name, self._strategy(name, following))
+        # What was decided meanwhile is in `assumed`; `adopt` brings it into the model before the model decides.
         with self._lock:
             assumed.expire(self._clock.monotonic())
             self.reservations.expire()
@@ -242,11 +244,13 @@ class ExtenderService:
     def _decide(self, state: SnapshotState, name: str, arriving: Pod, names: Sequence[str]) -> Priorities:
         assumed, uid = self._assumed, arriving.uid
         assumed.expire(self._clock.monotonic())
+        # A scheduler that asks again could not use the last answer, so the pod must not count on that node.
         assumed.forget_decision(uid)
         named = state.hosts.named(names)
         if (held := self.reservations.prefer(uid, named)) is not None:
             return held
         rows, model, strategy = named.rows, state.model, state.strategies[name]
+        # Without any known load the scores would be the strategy's guesses: the scheduler's own plugins decide then.
         blind = strategy.needs_load and not state.known[rows].any()
         neutral = self._unusable(strategy) or ("unknown-nodes" if blind or not len(rows) else None)
         if neutral is not None:
@@ -257,6 +261,7 @@ class ExtenderService:
             return equal(named, "unknown-nodes")
         exact = scores.exact[rows] if named.everybody else scores.exact
         chosen = choose(exact, state.keys[rows], uid)
+        # The pod counts on its node from now on, so that the next pod of a burst does not see an empty node.
         node, wall, now = model.names[rows[chosen]], self._clock.wall(), self._clock.monotonic()
         owner, claim = owner_of(arriving), claim_of(arriving)
         assumed.assume(uid, node, arriving.shape, wall=wall, now=now, owner=owner, claim=claim)

@@ -148,6 +148,7 @@ class LabelPlanner:
         self._unknown_since = {
             keys[row]: self._unknown_since.get(keys[row], now) for row in np.flatnonzero(~snapshot.known).tolist()
         }
+        # Long after all data ended, nothing that is published can be trusted: everything is taken back.
         if freeze.forgotten(now):
             self._tracks.clear()
             return [
@@ -171,6 +172,7 @@ class LabelPlanner:
                 forgotten = now - self._unknown_since[key] >= self._rules.forget_after
                 if young[row] and not forgotten:
                     continue
+                # The track goes too: when data comes back, bands and debounce begin with what the node carries.
                 del self._tracks[key]
                 load = load_taint.unknown(carried[name].load_taints, worse=forgotten)
                 change = self._withdraw(name, carried[name], "unknown", taint=forgotten, load=load)
@@ -206,6 +208,7 @@ class LabelPlanner:
             labels[self._keys.load] = load
         taint = overloaded if overloaded != carried.tainted else None
         name = snapshot.nodes[row].name
+        # The annotation changes with every window. It is written with a label, or when the old one ages out.
         if labels or self._refresh_due(name, carried, snapshot.time):
             annotations: dict[str, str | None] = {self._keys.window: window_annotation(snapshot, row, self.identity)}
         else:
