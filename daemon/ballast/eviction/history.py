@@ -12,38 +12,49 @@ from ballast.model.pod import Pod
 
 @dataclass(frozen=True)
 class History:
-    """Times are Unix seconds, of several ascending. `acting` says that a step is about to be taken, not only planned.
+    """What the gate knows beside the cluster as it is: earlier evictions, other parts, and whether this replica leads.
 
-    `node_evictions` says when a pod was last evicted from a node, `node_planners` when by this (node, planner).
-    `confirmed` counts the windows in a row that showed a node too loaded, None if they are not counted. `awaited` are
-    workloads whose replacement is not Ready yet, `planned` those with an open power plan, `looping` those moved twice
-    or whose pod came back. `overloaded` are nodes so loaded that relief may not wait for a known landing. `backing_off`
-    says until when a workload is left alone after a refusal of the API server. `ineffective` says of (node, resource)
-    why moves off it did not help lately, `causes` of which resources a node is too loaded now. `restarts` are seconds
-    from the eviction of a pod until its replacement was Ready, by workload. `known` are UIDs of pods that were evicted,
-    or may have been: a leader that was killed, or got no answer, does not say.
+    Times are Unix seconds; of several they are ascending. For example, two evictions from n1, the last an hour ago:
+
+        History(node_evictions={"n1": now - 3600}, evictions=(now - 7200, now - 3600))
     """
 
     acting: bool = False
+    """Whether a step is about to be taken, not only planned."""
     leader: bool = True
     paused: str | None = None
+    """Why evictions are paused."""
     node_evictions: Mapping[str, float] = field(default_factory=dict)
+    """When a pod was last evicted from a node."""
     node_planners: Mapping[tuple[str, str], float] = field(default_factory=dict)
+    """When a pod was last evicted by this (node, planner)."""
     workload_evictions: Mapping[WorkloadKey, tuple[float, ...]] = field(default_factory=dict)
     evictions: tuple[float, ...] = ()
     known: frozenset[str] = frozenset()
+    """UIDs of pods that were evicted, or may have been: a leader that was killed, or got no answer, does not say."""
     by_planner: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
     confirmed: Mapping[str, int] | None = None
+    """How many windows in a row showed a node too loaded; None if they are not counted."""
     awaited: frozenset[WorkloadKey] = frozenset()
+    """Workloads whose replacement is not Ready yet."""
     planned: frozenset[WorkloadKey] = frozenset()
+    """Workloads with an open power plan."""
     looping: frozenset[WorkloadKey] = frozenset()
+    """Workloads that were moved twice, or whose pod came back."""
     overloaded: frozenset[str] = frozenset()
+    """Nodes so loaded that relief may not wait until the landing is known."""
     backing_off: Mapping[WorkloadKey, float] = field(default_factory=dict)
+    """Until when a workload is left alone after a refusal of the API server."""
     ineffective: Mapping[tuple[str, str], str] = field(default_factory=dict)
+    """Why moves off a (node, resource) did not help lately."""
     causes: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    """Of which resources a node is too loaded now."""
     restarts: Mapping[WorkloadKey, float] = field(default_factory=dict)
+    """Seconds from an eviction until the replacement was Ready."""
     replacements: int = 0
+    """Evictions whose replacement is waited for."""
     api_errors: float = 0.0
+    """Share of failed requests to the API server."""
 
     def useless(self, node: str) -> str | None:
         """Why moving pods off a node does not help: it did not lately, for all that the node is too loaded of."""

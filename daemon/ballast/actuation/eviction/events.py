@@ -53,9 +53,8 @@ class EvictionEvents:
 
     def report_followed(self, planner: str, followed: Followed) -> None:
         for step in followed.landed:
-            there = step.landed_on == step.target or step.target is None
-            result = "returned" if step in followed.returned else "landed" if there else "elsewhere"
-            self._effects.labels(planner, result).inc()
+            result = "landed" if step.target in (None, step.landed_on) else "elsewhere"
+            self._effects.labels(planner, "returned" if step in followed.returned else result).inc()
         self._effects.labels(planner, "ready").inc(len(followed.ready))
         for step in followed.late:
             self._effects.labels(planner, "late").inc()
@@ -66,9 +65,8 @@ class EvictionEvents:
                 why = f"the replacement of {step.pod} went back to {step.source}; the workload is left alone"
                 self._emit(_target(step.workload), "ReplacementReturned", why, warning=True)
         if followed.finished and followed.share is not None:
-            self._effects.labels(
-                planner, "without-effect" if followed.stop or followed.ineffective else "effective"
-            ).inc()
+            result = "without-effect" if followed.stop or followed.ineffective else "effective"
+            self._effects.labels(planner, result).inc()
 
     def _emit(self, target: WriteTarget, reason: str, message: str, *, warning: bool = False) -> None:
         self._events.emit(target, reason, message, part=PART, warning=warning)

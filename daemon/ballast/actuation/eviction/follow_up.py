@@ -29,7 +29,7 @@ ENDING = 3600.0
 
 
 class FollowedPods:
-    """Of all pods those that the plans ask for."""
+    """The pods that plans under way are about: evicted ones, those that come instead, and those that wait."""
 
     def __init__(
         self, pods: Iterable[Pod], plans: Sequence[Running], replicas: Mapping[WorkloadKey, int] | None = None

@@ -48,40 +48,43 @@ class StepStatus(StrEnum):
 
 
 class StepRecord(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One pod.
-
-    `owner` is the UID of what creates its replacement, `besides` are pods of that owner that came shortly before,
-    `replicas` what its workload asked for.
-    `used` is what the pod takes along, in cores and bytes, and `load` what that changes, by node;
-    `starts` are waiting pods by UID, `starts_on` the nodes that they are to start on,
-    `source` where it says none; `started` those of them that are on a node;
-    `prefers`: the node that its replacement is to prefer where its landing is not steered;
-    `probe`: it shows whether the extender is asked for its scheduler's pods. Times are Unix seconds, 0 for not yet.
-    """
+    """The eviction of one pod, and what became of it. Times are Unix seconds, 0 for not yet."""
 
     pod: str
     uid: str
     source: str
     time: float
     target: str | None = None
+    """None where nothing steers the landing."""
     workload: WorkloadKey | None = None
     owner: str = ""
+    """The UID of what creates its replacement."""
     scheduler: str = ""
     gain: float = 0.0
     reason: str = ""
     used: Mapping[str, float] = {}
+    """What the pod takes along, in cores and bytes."""
     load: Loads = {}
+    """What that changes, by node."""
     starts: tuple[str, ...] = ()
+    """UIDs of the waiting pods that it makes room for."""
     starts_on: tuple[str, ...] = ()
+    """The nodes that they are to start on; `source` for those without one."""
     started: tuple[str, ...] = ()
+    """Those of them that are on a node."""
     besides: tuple[str, ...] = ()
+    """UIDs of pods of that owner that came shortly before."""
     replicas: int = 0
+    """What its workload asked for."""
     prefers: str = ""
+    """The node that its replacement is to prefer where its landing is not steered."""
     probe: bool = False
+    """Whether it tests if the extender is asked for its scheduler's pods."""
     status: StepStatus = StepStatus.RECORDED
     why: str = ""
     gone_at: float = 0.0
     replacement: str = ""
+    """The UID of the pod that came instead."""
     landed_on: str = ""
     landed_at: float = 0.0
     ready_at: float = 0.0
@@ -122,26 +125,29 @@ class Running(msgspec.Struct, frozen=True, omit_defaults=True):
 
 @dataclass
 class Followed:
-    """`plan` as it is now; `finished`: nothing more is to be learned of it. `stop` says why its planner has to stop,
-    `ineffective` of (node, resource) why moves off that node did not help.
-
-    The steps that just `landed`, `returned` to their source, are `ready` or `late`, did not happen (`failed`), or whose
-    pod still is `leaving`.
-    """
+    """What following a plan showed this time."""
 
     plan: Running
+    """The plan as it is now."""
     finished: bool = False
+    """Nothing more is to be learned of it."""
     changed: bool = False
     stop: str | None = None
+    """Why its planner has to stop."""
     share: float | None = None
+    """Of what was predicted, what happened."""
     ineffective: Mapping[tuple[str, str], str] = field(default_factory=dict)
+    """Why moves off a (node, resource) did not help."""
     measured: Measured = field(default_factory=Measured)
     landed: list[StepRecord] = field(default_factory=list)
     returned: list[StepRecord] = field(default_factory=list)
+    """Steps whose replacement landed on their source."""
     ready: list[StepRecord] = field(default_factory=list)
     late: list[StepRecord] = field(default_factory=list)
     failed: list[StepRecord] = field(default_factory=list)
+    """Steps that did not happen."""
     leaving: list[StepRecord] = field(default_factory=list)
+    """Steps whose pod has not ended yet."""
     sentences: list[str] = field(default_factory=list)
 
 

@@ -32,52 +32,45 @@ def build(
     context: Context, reservations: ReservationService, source: Source, board: Board, power: PowerJob | None
 ) -> EvictionJob:
     """`source` says what pods use; workloads that an open plan of `power` changes are left alone."""
-    settings = context.settings
+    settings, eviction, prefix = context.settings, context.settings.eviction, context.settings.publishing.prefix
+    api, writer, clock, acts = context.api, context.writer, context.clock, eviction.mode is Mode.ON
     protected = Protected(
-        context.api,
+        api,
         SystemClock(),
         context.cache.pods,
         namespace=context.namespace,
         own=os.environ.get("POD_NAME") or os.environ.get("HOSTNAME"),
         urls=[url for url in (settings.prometheus.url, *power_build.urls(power_build.policies(settings))) if url],
-        operator_only=frozenset(f"{settings.publishing.prefix}/{name}" for name in settings.eviction.operator_only),
+        operator_only=frozenset(f"{prefix}/{name}" for name in eviction.operator_only),
     )
-    eviction, prefix = settings.eviction, settings.publishing.prefix
     replacements = ReplacementReservations(
         reservations,
-        context.clock,
+        clock,
         interval=eviction.interval,
-        taints=LeavingTaints(context.api, context.writer, prefix, sets=eviction.landing == "taint")
-        if eviction.mode is Mode.ON
-        else None,
+        taints=LeavingTaints(api, writer, prefix, sets=eviction.landing == "taint") if acts else None,
         pods=context.cache.pods,
         probes=eviction.landing == "extender",
     )
-    acts = eviction.mode is Mode.ON
-    surges = (
-        Surges(context.api, context.writer, context.state, context.clock, ready_within=eviction.ready_within)
-        if acts
-        else None
-    )
+    surges = Surges(api, writer, context.state, clock, ready_within=eviction.ready_within) if acts else None
     evictor = Evictor(
         surges=surges if eviction.surge else None,
-        writer=context.writer,
+        writer=writer,
         state=context.state,
-        clock=context.clock,
+        clock=clock,
         metrics=context.metrics,
         events=context.events,
         replacements=replacements,
         options=EvictorOptions(
-            prefix=settings.publishing.prefix,
+            prefix=prefix,
             window=settings.windows.lengths[0],
             lag=_lag(settings),
-            acts=settings.eviction.mode is Mode.ON,
-            grace_period=settings.eviction.grace_period,
-            ready_within=settings.eviction.ready_within,
-            nominate=settings.eviction.nominate,
+            acts=acts,
+            grace_period=eviction.grace_period,
+            ready_within=eviction.ready_within,
+            nominate=eviction.nominate,
         ),
     )
-    follower = PlanFollower(evictor, replacements, context.clock)
+    follower = PlanFollower(evictor, replacements, clock)
     moments = Moments(
         context,
         board=board,
@@ -99,11 +92,7 @@ def build(
         usage=usage,
         worker=worker,
         executor=PlanExecutor(
-            context,
-            board=board,
-            moments=moments,
-            evictor=evictor,
-            empty=EmptyNodes(context.api, context.writer, prefix),
+            context, board=board, moments=moments, evictor=evictor, empty=EmptyNodes(api, writer, prefix)
         ),
         explainer=Explainer(context, moments, usage, worker, lambda: board.snapshot),
     )
@@ -120,8 +109,6 @@ def _budgeted(settings: Settings) -> frozenset[WorkloadKey]:
 def _lag(settings: Settings) -> float:
     """Seconds over which a sample itself is a mean: presets ask for rates of all but memory."""
     rates = any(resource.name != "memory" for resource in settings.telemetry.resources)
-    return (
-        float(Duration(rate_window(settings.telemetry.interval)))
-        if rates and settings.telemetry.source == "prometheus"
-        else 0.0
-    )
+    if not rates or settings.telemetry.source != "prometheus":
+        return 0.0
+    return float(Duration(rate_window(settings.telemetry.interval)))

@@ -40,9 +40,9 @@ class PlanExecutor:
         self._number = 0
 
     def execute(self, plans: Sequence[EvictionPlan], snapshot: Snapshot) -> list[str]:
-        """Carries the plans out, of those that are made again after each eviction the first step. Their sentences.
+        """Carries out the plans, only the first step where the planner plans again after each eviction. Sentences.
 
-        Nodes are marked that a plan empties, and given back where none keeps them so.
+        Marks the nodes that a plan empties, and gives back those that no plan keeps empty.
         """
         marked = self._mark([name for plan in plans for name in plan.empty or ()])
         return [self._execute(plan, snapshot) for plan in plans] + marked

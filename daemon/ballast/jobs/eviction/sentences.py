@@ -34,19 +34,18 @@ def not_watched(kind: str, age: float, problem: str | None) -> str:
     return f"the {kind} {last}" + (f": {problem}" if problem else "")
 
 
-def plan_sentence(plan: EvictionPlan, attempts: Sequence[Attempt], *, acts: bool, held: str | None = None) -> str:
-    """ "relieve: evicted 1 of 2 pods; 1 refused by cooldown"; `held` is why none of it was begun."""
+def plan_sentence(plan: EvictionPlan, attempts: Sequence[Attempt], *, acts: bool) -> str:
+    """ "relieve: evicted 1 of 2 pods; refused at the last moment by cooldown 1"."""
     if not plan.steps:
         return f"{plan.kind}: nothing to move{_refused(plan.refused)}"
-    if held is not None:
-        return f"{plan.kind}: {pods(len(plan.steps))} to move, {held}"
     done = sum(attempt.permitted for attempt in attempts)
     verb = "evicted" if acts else "would evict"
     first_starts = sum(attempt.status == SURGING for attempt in attempts)
     done -= first_starts
     first = next((attempt.pod for attempt in attempts if attempt.permitted), None)
-    named = f", {first}" if first and done == 1 else f", {first} first" if first else ""
-    text = f"{plan.kind}: {verb} {done} of {pods(len(plan.steps))}{named}"
+    text = f"{plan.kind}: {verb} {done} of {pods(len(plan.steps))}"
+    if first:
+        text += f", {first}" if done == 1 else f", {first} first"
     refused = Counter(attempt.check or attempt.why for attempt in attempts if attempt.status == "refused")
     if refused:
         text += f"; refused at the last moment by {_counts(refused)}"
