@@ -10,8 +10,8 @@ While they carry all of them there are no caps; else every autoscaler has one (s
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from math import ceil, floor
 
@@ -27,7 +27,6 @@ from ballast.power.controller_state import (
     ControllerResult,
     ControllerState,
     EnergyMeter,
-    FeedReading,
     PowerPlan,
     Ramp,
     Reason,
@@ -55,9 +54,7 @@ def observe(
     if state.seen is not None and at - state.seen >= policy.fallback.after:
         state = replace(state.settled(), measured=None)
     before = state.measured
-    time = at if sample.time is None else sample.time
-    measured = FeedReading(time, watts, watts) if before is None else before.then(time, watts)
-    state = replace(state, seen=at, measured=measured)
+    state = state.with_sample(at, sample.time, watts)
     bound = sample.bound
     if policy.energy is not None:
         used = state.energy or EnergyMeter(at, ZERO, at, ZERO)
@@ -65,7 +62,7 @@ def observe(
         state = replace(state, energy=used)
         rest = policy.energy.watts(used.used, policy.energy.per - (at - used.since))
         bound = rest if bound is None else min(bound, rest)
-    tick = _AbsoluteTick(policy, state, at, replicas, autoscaled, needed, measured is not before, bound)
+    tick = _AbsoluteTick(policy, state, at, replicas, autoscaled, needed, state.measured is not before, bound)
     return tick.outcome(begins=state.reference is None)
 
 
@@ -95,25 +92,36 @@ class _AbsoluteTick:
     bound: Fraction | None
     """Watts that the feed will not exceed, as known beforehand."""
 
+    targets: Sequence[AllocationTarget] = ()
+    """Those that take part, brought within their bounds."""
+    present: Mapping[str, int] = field(default_factory=dict)
+    """Their counts, by namespace/name."""
+    load: Fraction = ZERO
+    """What these draw, without the base power."""
+    usable: Fraction = ZERO
+    """What the feed lets them draw."""
+    repaired: Reason | None = None
+    """OUT_OF_BOUNDS where targets had to be brought within their bounds; that goes before other reasons."""
+
     def outcome(self, *, begins: bool) -> ControllerResult:
         plain = not self.autoscaled and self.policy.on_foreign_change is not ForeignChanges.ENFORCE
         counts = self.replicas if plain else {name: self._count(name, n) for name, n in self.replicas.items()}
         baseline = self._baseline(counts)
         tick = replace(self, state=replace(self.state, baseline=baseline))
-        found = [target for target in targets_of(self.policy, counts, baseline, self.needed) if not target.suspended]
-        stepping = [tick._stepping(target) for target in found] if self.policy.stepping else found
-        repaired = within_bounds(stepping)
-        bounds = any(before.current != after.current for before, after in zip(found, repaired, strict=True))
-        result = tick._judged(repaired, Reason.OUT_OF_BOUNDS if bounds else None)
+        active = [target for target in targets_of(self.policy, counts, baseline, self.needed) if not target.suspended]
+        stepping = [tick._within_step(target) for target in active] if self.policy.stepping else active
+        targets = within_bounds(stepping)
+        moved = any(before.current != after.current for before, after in zip(active, targets, strict=True))
+        result = tick._follow(targets, Reason.OUT_OF_BOUNDS if moved else None)
         if begins and result.state.plan is None:
             return replace(result, reason=Reason.BOOTSTRAPPED)
         return result
 
     def _count(self, name: str, count: int) -> int:
         """The entitlement of an autoscaled target, what was decided with `enforce`, else the replicas."""
-        each = self.autoscaled.get(name)
-        if each is not None:
-            return min(self.state.entitled.get(name, each.cap), each.original)
+        scaled = self.autoscaled.get(name)
+        if scaled is not None:
+            return min(self.state.entitled.get(name, scaled.cap), scaled.original)
         decided = self.state.last.get(name)
         if self.policy.on_foreign_change is not ForeignChanges.ENFORCE or not decided or not count:
             return count
@@ -121,9 +129,9 @@ class _AbsoluteTick:
 
     def _baseline(self, counts: Mapping[str, int]) -> dict[str, int]:
         kept = {name: self.state.baseline.get(name, count) for name, count in counts.items()}
-        return {**self.state.baseline, **kept, **{name: each.original for name, each in self.autoscaled.items()}}
+        return {**self.state.baseline, **kept, **{name: scaled.original for name, scaled in self.autoscaled.items()}}
 
-    def _stepping(self, target: AllocationTarget) -> AllocationTarget:
+    def _within_step(self, target: AllocationTarget) -> AllocationTarget:
         """The target with the bounds that its own `maxStep` leaves it in this tick."""
         step = self.policy.stepping.get(target.name)
         if step is None or target.name in self.autoscaled or not target.minimum <= target.current <= target.maximum:
@@ -136,143 +144,138 @@ class _AbsoluteTick:
             maximum=min(target.maximum, target.current + reach),
         )
 
-    def _judged(self, targets: list[AllocationTarget], repaired: Reason | None) -> ControllerResult:
-        assert self.state.measured is not None
-        watts = self.state.measured.confirmed
+    def _follow(self, targets: Sequence[AllocationTarget], repaired: Reason | None) -> ControllerResult:
+        """Compares what the targets draw with what the feed carries."""
+        measured = self.state.measured
+        assert measured is not None
+        if not targets:
+            return ControllerResult(self._refer(ZERO).settled(), Reason.INSIDE)
+        watts = measured.confirmed
         usable = carried(self.policy, watts if self.bound is None else min(watts, self.bound))
         present = {target.name: target.current for target in targets}
         load = self.policy.drawn(present)
-        if not targets:
-            return ControllerResult(self._referring(ZERO).settled(), Reason.INSIDE)
+        tick = replace(self, targets=targets, present=present, load=load, usable=usable, repaired=repaired)
         if load > usable:
-            return self._fall(targets, present, usable, repaired)
-        if self.state.measured.confirmed != self.state.measured.watts:
-            tick = replace(self, state=self._referring(load).settled())
-            return tick._planned(targets, present, usable, repaired or Reason.UNCONFIRMED, 0)
-        return self._rise(targets, present, usable, load, repaired)
+            return tick._fall()
+        # The newest sample is less than half of the one before. That may be one bad sample, so the level before it
+        # counts until a second one confirms the fall; until then nothing rises either.
+        if measured.confirmed != measured.watts:
+            return tick._stay(Reason.UNCONFIRMED)
+        return tick._rise()
 
-    def _fall(
-        self, targets: list[AllocationTarget], present: Mapping[str, int], usable: Fraction, repaired: Reason | None
-    ) -> ControllerResult:
-        policy, state = self.policy, self.state
-        short = policy.drawn({target.name: target.minimum for target in targets}) - usable
-        unmet = -ceil(short / self._average(targets)) if short > 0 else 0
-        side, window = policy.falls, self._opened(-1, usable)
+    def _fall(self) -> ControllerResult:
+        """The load is above the watts: as many replicas go as have to, at once unless `decrease` has a window."""
+        policy, side, window = self.policy, self.policy.falls, self._window(-1)
+        # Even the minima may draw too much. That is reported, in replicas of average watts, and nothing else follows.
+        short = policy.drawn({target.name: target.minimum for target in self.targets}) - self.usable
+        unmet = -ceil(short / self._average()) if short > 0 else 0
+        # The rest of a fall that `maxStep` has cut is confirmed already, so it needs no window of its own.
         if not self._underway(-1) and side.window and self.at - window.since < side.window:
-            state = replace(self._referring(policy.drawn(present)), mode=ControllerMode.of(-1), window=window)
             waiting = Reason.DECREASE_DETECTED if window.count == 1 else Reason.WAITING
-            return replace(self, state=state)._planned(targets, present, usable, repaired or waiting, unmet)
-        level = usable / (1 + policy.deadband) if policy.averaged else usable
-        counts = shed(targets, level, restore_first=policy.restore_first)
-        if counts == present:
-            state = self._referring(policy.drawn(counts)).settled()
-            tick = replace(self, state=state)
-            return tick._planned(targets, counts, usable, repaired or Reason.AT_LIMIT, unmet)
-        return self._stepped(side, targets, present, counts, usable, Reason.SCALED_DOWN, unmet)
+            return self._pending(-1, window)._plan(self.present, self.repaired or waiting, unmet)
+        # An averaged feed drifts to its level in many small samples. A fall overshoots by the dead band, so that it is
+        # done in few steps instead of one for each sample.
+        level = self.usable / (1 + policy.deadband) if policy.averaged else self.usable
+        counts = shed(self.targets, level, restore_first=policy.restore_first)
+        if counts == self.present:
+            return self._stay(Reason.AT_LIMIT, unmet)
+        return self._step(side, counts, Reason.SCALED_DOWN, unmet)
 
-    def _rise(
-        self,
-        targets: list[AllocationTarget],
-        present: Mapping[str, int],
-        usable: Fraction,
-        load: Fraction,
-        repaired: Reason | None,
-    ) -> ControllerResult:
-        state = self.state
-        cancelled = state.mode is not ControllerMode.STABLE
-        unmet = 0
-        spare = usable - load
+    def _rise(self) -> ControllerResult:
+        """The watts carry the load: a rise begins to wait once they carry enough more."""
+        spare = self.usable - self.load
+        if all(target.current >= target.maximum for target in self.targets):
+            unmet = floor(spare / self._average())
+            return self._cancel(Reason.AT_LIMIT if unmet else Reason.INSIDE, unmet)
+        # Whole numbers, since this is asked of thousands of targets in every tick.
         watts, unit = self.policy.whole_watts
         room = floor(spare * unit)
-        if not any(target.current < target.maximum and watts[target.name] <= room for target in targets):
-            full = all(target.current >= target.maximum for target in targets)
-            unmet = floor(spare / self._average(targets)) if full else 0
-            reason = Reason.AT_LIMIT if full and unmet else Reason.INSIDE if full else Reason.ROUNDS_TO_ZERO
-        elif usable >= self._risen(targets, load) or self._uncaps(targets, usable):
-            return self._wait(targets, present, usable, repaired)
-        else:
-            reason = Reason.INSIDE
-        state = self._referring(load).settled()
-        if cancelled and reason is Reason.INSIDE:
-            reason = Reason.CANCELLED
-        result = replace(self, state=state)._planned(targets, present, usable, repaired or reason, unmet)
-        return replace(result, cancelled=cancelled)
+        if not any(target.current < target.maximum and watts[target.name] <= room for target in self.targets):
+            return self._cancel(Reason.ROUNDS_TO_ZERO)
+        if self.usable >= self._rises_from() or self._uncaps():
+            return self._wait()
+        return self._cancel(Reason.INSIDE)
 
-    def _risen(self, targets: list[AllocationTarget], load: Fraction) -> Fraction:
+    def _rises_from(self) -> Fraction:
         """The watts from which on a rise is due.
 
-        A feed that is averaged comes to its level in many small steps: a fall goes further by the dead band, so that
-        it is done in few, and a rise begins that much later, and a replica, so that it does not take it back.
+        An averaged feed drifts to its level. To avoid reversing, a fall overshoots by the dead band, and a rise waits
+        for two dead bands plus one replica.
         """
         if not self.policy.averaged:
-            return max(load, self.policy.floor) * (1 + self.policy.deadband)
-        return max(load + self._average(targets), self.policy.floor) * (1 + 2 * self.policy.deadband)
+            return max(self.load, self.policy.floor) * (1 + self.policy.deadband)
+        return max(self.load + self._average(), self.policy.floor) * (1 + 2 * self.policy.deadband)
 
-    def _uncaps(self, targets: list[AllocationTarget], usable: Fraction) -> bool:
-        """Whether the watts carry the originals of all autoscalers, and some have less."""
-        short = [target for target in targets if target.name in self.autoscaled and target.current < target.maximum]
+    def _uncaps(self) -> bool:
+        """Whether the watts carry the originals of all autoscalers, and some have less.
+
+        Then the shortage is over: waiting for the dead band too could leave the last caps in force for ever.
+        """
+        short = [t for t in self.targets if t.name in self.autoscaled and t.current < t.maximum]
         if not short:
             return False
-        wanted = fill(targets, usable, restore_first=self.policy.restore_first)
-        return all(wanted[target.name] >= target.maximum for target in short)
+        counts = fill(self.targets, self.usable, restore_first=self.policy.restore_first)
+        return all(counts[target.name] >= target.maximum for target in short)
 
-    def _wait(
-        self, targets: list[AllocationTarget], present: Mapping[str, int], usable: Fraction, repaired: Reason | None
-    ) -> ControllerResult:
+    def _wait(self) -> ControllerResult:
         """A rise is due; it comes when the window has carried it, with what its lowest sample carries."""
-        policy = self.policy
-        window, load = self._opened(1, usable), policy.drawn(present)
-        side = policy.increase
-        state = replace(self._referring(load), mode=ControllerMode.of(1), window=window)
-        tick = replace(self, state=state)
-        short = self.at - window.since < side.window or window.count < 2
-        if side.window and short and not self._underway(1):
+        side, window = self.policy.increase, self._window(1)
+        tick = self._pending(1, window)
+        # One sample is no window: it takes a second one to show that the watts have stayed.
+        open_still = self.at - window.since < side.window or window.count < 2
+        if side.window and open_still and not self._underway(1):
             reason = Reason.INCREASE_DETECTED if window.count == 1 else Reason.WAITING
-            return tick._planned(targets, present, usable, repaired or reason, 0)
-        counts = fill(targets, window.low, restore_first=policy.restore_first)
-        if counts == present:
-            tick = replace(self, state=replace(state, window=ChangeWindow.opened(self.at, usable)))
-            return tick._planned(targets, present, usable, repaired or Reason.WAITING, 0)
-        return tick._stepped(side, targets, present, counts, usable, Reason.SCALED_UP, 0)
+            return tick._plan(self.present, self.repaired or reason)
+        counts = fill(self.targets, window.low, restore_first=self.policy.restore_first)
+        if counts == self.present:
+            # The lowest sample carries nothing more. A new window forgets it, else it would block every later rise.
+            tick = self._pending(1, ChangeWindow.opened(self.at, self.usable))
+            return tick._plan(self.present, self.repaired or Reason.WAITING)
+        return tick._step(side, counts, Reason.SCALED_UP)
 
     def _underway(self, sign: int) -> bool:
         """Whether `maxStep` has cut a change in this direction, so that the rest needs no window."""
         return self.state.ramp is not None and self.state.mode.sign == sign
 
-    def _opened(self, sign: int, usable: Fraction) -> ChangeWindow:
+    def _window(self, sign: int) -> ChangeWindow:
         """The window in this direction with the present sample, counted once."""
         window = self.state.window
         if window is None or self.state.mode is not ControllerMode.of(sign):
-            return ChangeWindow.opened(self.at, usable)
-        return window.add(usable) if self.fresh else window
+            return ChangeWindow.opened(self.at, self.usable)
+        return window.add(self.usable) if self.fresh else window
 
-    def _stepped(
-        self,
-        side: Side,
-        targets: list[AllocationTarget],
-        present: Mapping[str, int],
-        counts: Mapping[str, int],
-        usable: Fraction,
-        reason: Reason,
-        unmet: int,
-    ) -> ControllerResult:
+    def _pending(self, sign: int, window: ChangeWindow) -> _AbsoluteTick:
+        """The tick with this window open."""
+        return replace(self, state=replace(self._refer(self.load), mode=ControllerMode.of(sign), window=window))
+
+    def _cancel(self, reason: Reason, unmet: int = 0) -> ControllerResult:
+        """No rise is due; a window that was open ends without one."""
+        cancelled = self.state.mode is not ControllerMode.STABLE
+        if cancelled and reason is Reason.INSIDE:
+            reason = Reason.CANCELLED
+        return replace(self._stay(reason, unmet), cancelled=cancelled)
+
+    def _stay(self, reason: Reason, unmet: int = 0) -> ControllerResult:
+        """No change of the counts; caps may still move."""
+        tick = replace(self, state=self._refer(self.load).settled())
+        return tick._plan(self.present, self.repaired or reason, unmet)
+
+    def _step(self, side: Side, counts: Mapping[str, int], reason: Reason, unmet: int = 0) -> ControllerResult:
         """The change, cut to the policy's `maxStep` where it has one; the rest follows a period later."""
         step, ramp = side.max_step, None
         if step is not None:
             stepped = self.state.ramp.stepped if self.state.ramp is not None else None
             if stepped is not None and self.at - stepped < step.period:
-                return self._planned(targets, present, usable, Reason.RATE_LIMITED, unmet)
-            counts, cut = _limited(present, counts, step.of(sum(present.values())))
-            ramp = Ramp(usable, self.at) if cut else None
-        return self._planned(targets, counts, usable, reason, unmet, ramp=ramp, closes=True)
+                return self._plan(self.present, Reason.RATE_LIMITED, unmet)
+            counts, cut = _limited(self.present, counts, step.of(sum(self.present.values())))
+            ramp = Ramp(self.usable, self.at) if cut else None
+        return self._plan(counts, reason, unmet, ramp=ramp, closes=True)
 
-    def _planned(
+    def _plan(
         self,
-        targets: list[AllocationTarget],
         counts: Mapping[str, int],
-        usable: Fraction,
         reason: Reason,
-        unmet: int,
+        unmet: int = 0,
         *,
         ramp: Ramp | None = None,
         closes: bool = False,
@@ -280,14 +283,15 @@ class _AbsoluteTick:
         """A plan for these counts with the caps that follow from them; none where all of that holds already."""
         state = self.state
         entitled = {name: counts[name] for name in self.autoscaled if name in counts}
-        caps = self._caps(targets, counts, entitled, usable)
-        wanted = {**self.replicas, **counts, **caps}
+        caps = self._caps(counts, entitled)
+        replicas = {**self.replicas, **counts, **caps}
         load = self.policy.drawn(counts)
         if state.energy is not None:
             state = replace(state, energy=replace(state.energy, load=load + self.policy.base_power))
-        if wanted == self.replicas:
+        if replicas == self.replicas:
             return ControllerResult(replace(state, last=dict(self.replicas), entitled=entitled), reason, unmet=unmet)
-        moved = {name for name, count in wanted.items() if count != self.replicas[name]}
+        moved = {name for name, count in replicas.items() if count != self.replicas[name]}
+        # No change was decided, yet something moves: caps alone follow the demand, all else undoes someone's change.
         if not closes and reason is not Reason.OUT_OF_BOUNDS:
             reason = Reason.CAPS_MOVED if moved <= caps.keys() else Reason.FOREIGN_CHANGE
         stepped = {
@@ -299,45 +303,39 @@ class _AbsoluteTick:
             id=state.sequence + 1,
             at=self.at,
             reason=reason,
-            replicas=wanted,
+            replicas=replicas,
             reference=feed_for(self.policy, load),
             ramp=ramp,
             mode=ControllerMode.STABLE if ramp is None else state.mode,
             closes_window=closes,
             entitled=entitled,
         )
-        state = replace(state, plan=plan, stepped=stepped)
-        return ControllerResult(state, reason, unmet=unmet)
+        return ControllerResult(replace(state, plan=plan, stepped=stepped), reason, unmet=unmet)
 
-    def _caps(
-        self, targets: list[AllocationTarget], counts: Mapping[str, int], entitled: Mapping[str, int], usable: Fraction
-    ) -> dict[str, int]:
+    def _caps(self, counts: Mapping[str, int], entitled: Mapping[str, int]) -> dict[str, int]:
         """The caps to set: the originals while the watts carry all of them."""
-        own = [structs.replace(t, current=counts[t.name]) for t in targets if t.name in self.autoscaled]
-        if not own:
-            return {}
+        own = [structs.replace(t, current=counts[t.name]) for t in self.targets if t.name in self.autoscaled]
         if all(entitled[target.name] >= target.maximum for target in own):
             return {target.name: self.autoscaled[target.name].original for target in own}
         others = self.policy.drawn({name: count for name, count in counts.items() if name not in self.autoscaled})
-        least = self.policy.drawn(entitled)
-        return lend(own, self.autoscaled, max(usable - others, least))
+        # While a fall waits, or the minima need more, the entitlements are above the watts: each owner keeps its own.
+        return lend(own, self.autoscaled, max(self.usable - others, self.policy.drawn(entitled)))
 
-    def _referring(self, load: Fraction) -> ControllerState:
+    def _refer(self, load: Fraction) -> ControllerState:
+        """The state with the feed that carries this load as its reference."""
         return replace(self.state, reference=feed_for(self.policy, load))
 
-    def _average(self, targets: list[AllocationTarget]) -> Fraction:
+    def _average(self) -> Fraction:
         """Watts of a replica, on average over the present ones, else over the targets."""
-        total = sum(target.current for target in targets)
-        present = {target.name: target.current for target in targets}
-        return self.policy.drawn(present) / total if total else sum((t.watts for t in targets), ZERO) / len(targets)
+        total = sum(self.present.values())
+        return self.load / total if total else sum((t.watts for t in self.targets), ZERO) / len(self.targets)
 
 
 def _limited(present: Mapping[str, int], counts: Mapping[str, int], step: int) -> tuple[dict[str, int], bool]:
     """The counts with at most `step` replicas moved, in the order of the names; and whether that cut something."""
-    left, found = step, dict(present)
+    left, limited = step, dict(present)
     for name in sorted(counts):
-        change = counts[name] - present[name]
-        moved = max(-left, min(left, change))
-        found[name] += moved
+        moved = max(-left, min(left, counts[name] - present[name]))
+        limited[name] += moved
         left -= abs(moved)
-    return found, found != counts
+    return limited, limited != counts

@@ -28,7 +28,6 @@ from ballast.power.controller_state import (
     ControllerMode,
     ControllerResult,
     ControllerState,
-    FeedReading,
     PowerPlan,
     Ramp,
     Reason,
@@ -69,16 +68,15 @@ def observe(
         return paper.observe(policy, replace(state, seen=at), at, sample.watts, replicas)
     if policy.absolute:
         return absolute.observe(policy, state, sample, replicas, needed, autoscaled)
-    given = sample.watts if sample.bound is None else min(sample.watts, sample.bound)
-    watts = max(ZERO, given - policy.base_power)
+    bounded = sample.watts if sample.bound is None else min(sample.watts, sample.bound)
+    watts = max(ZERO, bounded - policy.base_power)
     if state.seen is not None and at - state.seen >= policy.fallback.after:
         state = resumed(state)
-    before, time = state.measured, at if sample.time is None else sample.time
-    measured = FeedReading(time, watts, watts) if before is None else before.then(time, watts)
-    state = replace(state, seen=at, measured=measured)
+    before = state.measured
+    state = state.with_sample(at, sample.time, watts)
     if state.reference is None or state.anchor is None:
         return _begin(policy, state, watts, replicas)
-    tick = _AnchorTick(policy, state, at, watts, replicas, needed, autoscaled, fresh=measured is not before)
+    tick = _AnchorTick(policy, state, at, watts, replicas, needed, autoscaled, fresh=state.measured is not before)
     if replicas == state.last:
         return tick.outcome()
     if policy.on_foreign_change is ForeignChanges.REBASE:
@@ -241,9 +239,8 @@ class _AnchorTick:
     def _act(self, sign: int, level: Fraction, reason: Reason, *, limited: bool = True) -> ControllerResult:
         """A plan for the load L(level) = L0 · level / W0, rounded to whole replicas, within bounds and `maxStep`.
 
-        No plan where the change is 0. Where it has the other sign, others have changed so much that the reference no
-        longer belongs to what runs: it becomes the price of the present load, and a window in the other direction
-        opens. A plan that `maxStep` cuts moves the reference only to W0 · L / L0, the price of the load L it reaches.
+        No plan where the change is 0. A plan that `maxStep` cuts moves the reference only to W0 · L / L0, the price of
+        the load L it reaches.
         """
         policy, targets = self.policy, targets_of(self.policy, self.replicas, self.state.baseline, self.needed)
         active = [target for target in targets if not target.suspended]
@@ -258,12 +255,14 @@ class _AnchorTick:
         lowest, highest = sum(target.minimum for target in active), sum(target.maximum for target in active)
         delta = min(max(current + wanted, lowest), highest) - current
         unmet = wanted - delta
+        # If the sign flips, others changed the replicas: the reference is reset to the watts of the current load, and a
+        # window in the other direction opens.
         if max(delta * sign, wanted * sign) < 0:
             corrected = replace(self.state.settled(), reference=price_of(policy, anchor, load_of(active)))
             return replace(replace(self, state=corrected)._follow(), cancelled=True)
         if delta * sign <= 0:
-            none = Reason.AT_LIMIT if wanted * sign > 0 else Reason.ROUNDS_TO_ZERO
-            return replace(self._stay(level, none), unmet=unmet)
+            reason = Reason.AT_LIMIT if wanted * sign > 0 else Reason.ROUNDS_TO_ZERO
+            return replace(self._stay(level, reason), unmet=unmet)
         step = self._side(sign).max_step if limited else None
         cut = step is not None and abs(delta) > step.of(current)
         if step and cut:

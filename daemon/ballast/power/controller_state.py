@@ -205,6 +205,13 @@ class ControllerState:
         """The state in STABLE, without window and ramp; the reference stays."""
         return replace(self, mode=ControllerMode.STABLE, window=None, ramp=None)
 
+    def with_sample(self, at: Fraction, time: Fraction | None, watts: Fraction) -> ControllerState:
+        """The state after a sample at the tick `at`; `time` is the sample's own, where it is known."""
+        time = at if time is None else time
+        before = self.measured
+        measured = FeedReading(time, watts, watts) if before is None else before.then(time, watts)
+        return replace(self, seen=at, measured=measured)
+
     def committed(self) -> ControllerState:
         """The state once its open plan is applied: the plan is closed, the reference moves."""
         plan = self.plan

@@ -8,13 +8,16 @@ from dataclasses import dataclass
 from ballast.power.policy import PowerPolicy
 
 NOTICEABLE = 0.05
-"""Part of the draw from which on a predicted change can be told from noise."""
+"""Smallest predicted change, as a share of the draw, that stands out from noise."""
 
 MOVED = 0.3
-"""Part of the predicted change that has to come."""
+"""Share of the predicted change that must be measured."""
 
-SAMPLES, LEAST = 20, 60.0
-"""Measurements and seconds in which it has to come, beside what the meter averages over."""
+SAMPLES = 20
+"""Measurements in which it must come."""
+
+LEAST = 60.0
+"""Seconds in which it must come, added to twice the range that the meter averages over."""
 
 
 @dataclass(frozen=True, slots=True)
