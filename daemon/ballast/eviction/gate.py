@@ -175,14 +175,18 @@ class Gate:
                 pod.ready,
                 tuple(notes.items()) if notes else None,
             )
+            # Checks of templates and workloads read nothing of a pod but what the key holds.
             number = alike.get(key)
             if number is None:
                 number = alike[key] = min(self.first(pod, Scope.TEMPLATE), self.first(pod, Scope.WORKLOAD))
+            # Checks of nodes read its node, and who would place its replacement.
             key = (pod.node, pod.scheduler_name)
             there = together.get(key)
             if there is None:
                 there = together[key] = self.first(pod, Scope.NODE)
             number = min(number, there)
+            # Of the checks of single pods the first that refuses counts, so only a lower number than the one found is
+            # of interest.
             if pod.deleting and number > terminating:
                 number = terminating
             elif pod.phase in FINISHED and number > finished:

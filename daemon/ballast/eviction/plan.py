@@ -216,6 +216,7 @@ class _PlanBuilder:
             namespaces=self._gate.facts.namespace_labels(),
             attachments=self._gate.facts.attachments,
         )
+        # Before any move: a pod without room now may find some later, so it stays movable and is counted at the end.
         stuck, hidden = screening.without_room(placement, open_nodes)
         crowded = {pod for pod in stuck[:examples].tolist() if placement.crowded(pod)}
         emptied: list[int] | None = [] if self._planner.whole_nodes else None
@@ -234,6 +235,7 @@ class _PlanBuilder:
             steps.append(step)
         screening.lower(stuck, "node-fit")
         screening.lower(hidden, "stale")
+        # A step may have found room that there was not at first.
         screening.numbers[[step.pod for step in steps]] = PASSED
         return EvictionPlan(
             kind=self._planner.name,

@@ -16,8 +16,11 @@ MOST = 4000
 MOST_RESTARTS = 1000
 """Workloads whose restart time is remembered."""
 
-FIRST_REST, LONGEST_REST = 60.0, 1800.0
+FIRST_REST = 60.0
 """Seconds for which a workload is left alone after the API server refused one of its pods; doubled each time."""
+
+LONGEST_REST = 1800.0
+"""Seconds for which it is left alone at most."""
 
 STOP_FOR = 3600.0
 """Seconds for which a planner that did not do what it said makes no moves."""

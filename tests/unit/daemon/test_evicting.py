@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from ballast.actuation.eviction.replacement_reservations import ReplacementReservations
 from ballast.eviction.gate import NAMES
 from ballast.eviction.planners.registry import planner
+from ballast.planning.request import PlansRequest, PlansResponse
 from ballast.runtime.daemon import Daemon
 from tests.unit.daemon.rig import NODE, POD, Rig, condition, get, metric, rig, until, verbose
 
@@ -183,6 +184,24 @@ def test_a_pause_stops_plans_and_says_so(calm: Rig) -> None:
     daemon.extender.reservations._asked[STOCK] = daemon.context.clock.monotonic()
     assert evict(daemon).startswith("relieve: evicted")
     assert condition(daemon, "EvictionsHalted") is None
+
+
+def test_a_pause_after_the_plan_was_made_is_seen_before_the_eviction(
+    calm: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    daemon = evicting(calm, EVICTION__PLANNERS="relieve")
+    ask = daemon.eviction._worker.ask
+
+    def pause_meanwhile(request: PlansRequest) -> PlansResponse:
+        response = ask(request)
+        assert response.plans[0].steps
+        calm.put_config_map("ballast-switches", {"paused.eviction": "true"})
+        until(lambda: daemon.context.switches.paused("eviction") is not None, "the switch")
+        return response
+
+    monkeypatch.setattr(daemon.eviction._worker, "ask", pause_meanwhile)
+    assert "refused at the last moment by paused 1" in evict(daemon)
+    assert evictions(calm) == 0
 
 
 def test_many_nodes_that_are_not_ready_stop_everything(calm: Rig) -> None:

@@ -42,6 +42,7 @@ FORBIDDEN = 3
 """Forbidden evictions after which a plan is given up for this cycle."""
 
 DRY_RUN, SURGING = "dry-run", "surging"
+"""Outcomes of a step beside `StepStatus`."""
 
 FOLLOWED = 500
 """Evictions that are followed at a time; what is written down of them has to fit into a ConfigMap."""

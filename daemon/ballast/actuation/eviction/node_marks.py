@@ -20,8 +20,11 @@ from ballast.model.pod import Pod
 from ballast.model.sample import Floats
 from ballast.model.snapshot import Snapshot
 
-LEAVING, LOADED = "leaving", "loaded"
-"""Names of the taints under Ballast's prefix: of the node that a pod leaves, and of others that are not to take it."""
+LEAVING = "leaving"
+"""Name, under Ballast's prefix, of the taint of nodes that pods leave."""
+
+LOADED = "loaded"
+"""Name of the taint of other nodes that are not to take replacements."""
 
 PATIENCE = 5.0
 """Seconds in which a taint is set or given up: the eviction waits for it."""

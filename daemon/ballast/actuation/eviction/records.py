@@ -24,6 +24,7 @@ SKEW = 5.0
 """Seconds by which the API server's clock may be behind."""
 
 PLANS, HISTORY, RESERVATIONS = "eviction.plan", "eviction.history", "reservations"
+"""Keys of `ballast-state`."""
 
 LANDING = "eviction.landing"
 """Which nodes replacements are to prefer, for the chart's MutatingAdmissionPolicy: "OWNER=NODE OWNER=NODE", by the UID

@@ -22,8 +22,11 @@ STEERED_FOR = 600.0
 RESERVED_FOR = 120.0
 """Seconds for which room is held at least; renewed as long as the evicted pod has not ended."""
 
-BOUND_WITHIN, BETWEEN_LOOKS = 2.0, 0.05
-"""Seconds for which the next step waits until the replacement before is bound, and between two looks at the pods."""
+BOUND_WITHIN = 2.0
+"""Seconds for which the next step waits until the replacement before is bound."""
+
+BETWEEN_LOOKS = 0.05
+"""Seconds between two looks at the pods meanwhile."""
 
 
 class ReservationService(Protocol):

@@ -29,6 +29,8 @@ OVERLOADED = 0.9
 """Mean load, of a resource with a limit, from which a node is relieved even if its pods' landing is not steered."""
 
 OVERLOADED_FOR = 3
+"""Windows in a row after which a node counts as overloaded."""
+
 GAP = 2.5
 """Intervals between two windows that still follow one another."""
 
@@ -101,6 +103,7 @@ EVERY = 300.0
 """Seconds between two values that are kept."""
 
 QUANTILE = 0.95
+"""Of the values of a day, the one that counts as its peak."""
 
 
 class DayPeak:
@@ -122,13 +125,14 @@ class DayPeak:
 
     def loads(self, snapshot: Snapshot) -> Floats:
         """[resource, node]: loads at the p95 of the day, where every node of a pool has its share of it."""
-        now = _used(snapshot)
+        now, of_day = _used(snapshot), [values for _, values in tuple(self._kept)]
         highest: Floats = snapshot.primary.mean.copy()
         for name, used in now.items():
-            kept = [values[name] for _, values in self._kept if name in values and len(values[name]) == len(used)]
+            kept = [values[name] for values in of_day if name in values and len(values[name]) == len(used)]
             if not kept:
                 continue
             most = np.quantile(np.array(kept), QUANTILE, axis=0)
+            # A pool that uses nothing now has no ratio to its peak; its loads stay as they are.
             with np.errstate(divide="ignore", invalid="ignore"):
                 rise = np.where(used > 0, most / used, 1.0)
             rows = [row for row in range(len(snapshot.nodes)) if snapshot.pool(row) == name]
