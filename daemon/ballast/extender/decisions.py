@@ -139,7 +139,7 @@ class ExtenderService:
         following = SnapshotState.of(model, residual, snapshot.known, state)
         for name in {self._settings.strategy, *(state.strategies if state else ())}:
             following.warm(name, self._strategy(name, following))
-        # What was decided meanwhile is in `assumed`; `adopt` brings it into the model before the model decides.
+        # What watches and decisions have changed meanwhile reaches the new model by `adopt`.
         with self._lock:
             assumed.expire(self._clock.monotonic())
             self.reservations.expire()
@@ -244,7 +244,7 @@ class ExtenderService:
     def _decide(self, state: SnapshotState, name: str, arriving: Pod, names: Sequence[str]) -> Priorities:
         assumed, uid = self._assumed, arriving.uid
         assumed.expire(self._clock.monotonic())
-        # A scheduler that asks again could not use the last answer, so the pod must not count on that node.
+        # A pod that is decided again must not stand in its own way: its last decision no longer counts.
         assumed.forget_decision(uid)
         named = state.hosts.named(names)
         if (held := self.reservations.prefer(uid, named)) is not None:
