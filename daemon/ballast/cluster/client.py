@@ -244,13 +244,13 @@ class KubeApi:
                 return False
             return True
 
-    def _whole(self, response: urllib3.BaseHTTPResponse, asked: str, most: int) -> bytes:
+    def _whole(self, response: urllib3.BaseHTTPResponse, request: str, most: int) -> bytes:
         chunks, size = [], 0
         try:
             while chunk := response.read(_CHUNK):
                 size += len(chunk)
                 if size > most:
-                    raise AnswerTooLarge(f"{asked}: the answer has more than {most / 2**20:g} MiB")
+                    raise AnswerTooLarge(f"{request}: the answer has more than {most / 2**20:g} MiB")
                 chunks.append(chunk)
         except (HTTPError, OSError, AnswerTooLarge) as error:
             response.close()

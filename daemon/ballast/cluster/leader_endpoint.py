@@ -165,9 +165,9 @@ class LeaderEndpoint:
         uid = (service or {}).get("metadata", {}).get("uid")
         return [{"apiVersion": "v1", "kind": "Service", "name": self._service, "uid": uid}] if uid else []
 
-    def _create(self, wanted: dict[str, Any]) -> WriteOutcome:
-        metadata = {**wanted["metadata"], "ownerReferences": self._owner()}
-        body = {**wanted, "metadata": metadata}
+    def _create(self, endpoint_slice: dict[str, Any]) -> WriteOutcome:
+        metadata = {**endpoint_slice["metadata"], "ownerReferences": self._owner()}
+        body = {**endpoint_slice, "metadata": metadata}
         return self._write("POST", self._collection, body, None, "this replica leads", leader_only=True)
 
     def _patch(self, change: dict[str, Any], reason: str, *, leader_only: bool = True) -> WriteOutcome:

@@ -86,18 +86,18 @@ def replace_taints(
     return outcome
 
 
-def with_taint(taints: Taints, key: str, wanted: bool) -> Taints:
+def with_taint(taints: Taints, key: str, present: bool) -> Taints:
     """The list with or without our taint; everything else stays as it is, in its order."""
     ours: dict[str, Any] = {"key": key, "effect": PREFER}
     mine = [taint for taint in taints if taint.get("key") == key and taint.get("effect") == PREFER]
-    if wanted:
+    if present:
         return taints if mine else [*taints, ours]
     return [taint for taint in taints if taint not in mine]
 
 
-def with_values(taints: Taints, key: str, wanted: Iterable[Taint]) -> Taints:
+def with_values(taints: Taints, key: str, values: Iterable[Taint]) -> Taints:
     """The list with these taints as all that have this key; everything else stays as it is, in its order."""
     return [
         *(taint for taint in taints if taint.get("key") != key),
-        *({"key": taint.key, "value": taint.value, "effect": taint.effect} for taint in wanted),
+        *({"key": taint.key, "value": taint.value, "effect": taint.effect} for taint in values),
     ]

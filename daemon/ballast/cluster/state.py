@@ -41,18 +41,18 @@ def read(api: KubeApi, namespace: str, name: str) -> ConfigMapStore:
     return ConfigMapStore(config_map.data or {}, config_map.metadata.resource_version)
 
 
-def writing(namespace: str, name: str, wanted: ConfigMapStore, *, kind: str, reason: str) -> Write:
+def writing(namespace: str, name: str, content: ConfigMapStore, *, kind: str, reason: str) -> Write:
     """Creates it, or replaces exactly the version that was read."""
-    meta = {"name": name, "namespace": namespace, **({"resourceVersion": wanted.version} if wanted.version else {})}
+    meta = {"name": name, "namespace": namespace, **({"resourceVersion": content.version} if content.version else {})}
     path = collection(namespace)
     return Write(
         kind=kind,
         part=None,
-        method="PUT" if wanted.version else "POST",
-        path=object_path(path, name) if wanted.version else path,
+        method="PUT" if content.version else "POST",
+        path=object_path(path, name) if content.version else path,
         target=WriteTarget("ConfigMap", name, namespace),
         reason=reason,
-        body={"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta, "data": dict(wanted.data)},
+        body={"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta, "data": dict(content.data)},
     )
 
 
@@ -249,14 +249,14 @@ class StateStore:
         content = ConfigMapStore(data, before.version)
         return writing(self._namespace, NAMES[number], content, kind="state", reason=reason)
 
-    def _refuse(self, wanted: Mapping[str, str], found: _StoredState, reason: str) -> WriteOutcome:
-        largest = max(wanted, key=lambda key: len(wanted[key]))
+    def _refuse(self, keys: Mapping[str, str], stored: _StoredState, reason: str) -> WriteOutcome:
+        largest = max(keys, key=lambda key: len(keys[key]))
         text = (
-            f"ConfigMaps {self._namespace}/{NAME} would have {size(wanted):,} bytes; its {PARTS} parts "
+            f"ConfigMaps {self._namespace}/{NAME} would have {size(keys):,} bytes; its {PARTS} parts "
             f"of {PART:,} have no room for that beside what they hold; key {largest} is the largest. Give "
             "fewer targets to this Ballast, or some to another one."
         )
-        return WriteOutcome(self._writing(0, found.main, wanted, reason), Result.REFUSED, text)
+        return WriteOutcome(self._writing(0, stored.main, keys, reason), Result.REFUSED, text)
 
     def _read(self) -> _StoredState:
         """Again where a part was rewritten between two reads."""

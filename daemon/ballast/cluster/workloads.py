@@ -170,50 +170,50 @@ class WireNamespace(wire.WireStruct):
 WireKind: TypeAlias = WireWorkload | WireOther | WireBudget | WireAutoscaler | WireScaledObject | WireNamespace
 
 
-def reduce(found: WireKind) -> None:
+def reduce(source: WireKind) -> None:
     """Leaves of an opaque object what is short. A budget then holds for its whole namespace and allows nothing."""
-    found.metadata = wire.reduced(found.metadata)
-    if isinstance(found, WireWorkload):
-        found.spec.selector, found.spec.template = None, None
-    elif isinstance(found, WireBudget):
-        found.spec.selector, found.status.disruptions_allowed = wire.LabelSelector(), 0
-    elif isinstance(found, WireAutoscaler | WireScaledObject):
-        target = found.spec.scale_target_ref
+    source.metadata = wire.reduced(source.metadata)
+    if isinstance(source, WireWorkload):
+        source.spec.selector, source.spec.template = None, None
+    elif isinstance(source, WireBudget):
+        source.spec.selector, source.status.disruptions_allowed = wire.LabelSelector(), 0
+    elif isinstance(source, WireAutoscaler | WireScaledObject):
+        target = source.spec.scale_target_ref
         if not wire.short(target.api_version, target.kind, target.name):
-            found.spec.scale_target_ref = ScaleTargetRef()
+            source.spec.scale_target_ref = ScaleTargetRef()
 
 
-def to_workload(kind: str, found: WireWorkload, shared: Shared, keep: Callable[[str], bool]) -> Workload:
+def to_workload(kind: str, source: WireWorkload, shared: Shared, keep: Callable[[str], bool]) -> Workload:
     """A workload of the model from an object of apps/v1."""
-    meta = found.metadata
-    replicas = 1 if found.spec.replicas is None else found.spec.replicas
+    meta = source.metadata
+    replicas = 1 if source.spec.replicas is None else source.spec.replicas
     return Workload(
         kind=kind,
         namespace=shared.string(meta.namespace),
         name=meta.name,
         uid=meta.uid,
         replicas=replicas,
-        rolling=_rolling(kind, found, replicas),
-        stalled=_stalled(found),
-        uncreated=bool(found.status and found.status.has("ReplicaFailure", "True")),
+        rolling=_rolling(kind, source, replicas),
+        stalled=_stalled(source),
+        uncreated=bool(source.status and source.status.has("ReplicaFailure", "True")),
         annotations=_kept(meta.annotations, keep),
         owner=shared.owner(meta.owner_references),
         version=meta.resource_version,
         generation=meta.generation,
-        observed=found.status.observed_generation if found.status else None,
-        ready=found.status.ready_replicas if found.status else 0,
-        present=found.status.replicas if found.status else 0,
-        selector=to_selector(found.spec.selector),
-        pod_labels=shared.labels(found.spec.template.metadata.labels if found.spec.template else None),
+        observed=source.status.observed_generation if source.status else None,
+        ready=source.status.ready_replicas if source.status else 0,
+        present=source.status.replicas if source.status else 0,
+        selector=to_selector(source.spec.selector),
+        pod_labels=shared.labels(source.spec.template.metadata.labels if source.spec.template else None),
         api_version="apps/v1",
     )
 
 
-def to_other(found: WireOther, shared: Shared, keep: Callable[[str], bool]) -> Workload:
+def to_other(source: WireOther, shared: Shared, keep: Callable[[str], bool]) -> Workload:
     """A workload of unknown replicas from an object of another kind."""
-    meta = found.metadata
+    meta = source.metadata
     return Workload(
-        kind=shared.string(found.kind),
+        kind=shared.string(source.kind),
         namespace=shared.string(meta.namespace),
         name=meta.name,
         uid=meta.uid,
@@ -222,25 +222,25 @@ def to_other(found: WireOther, shared: Shared, keep: Callable[[str], bool]) -> W
         owner=shared.owner(meta.owner_references),
         version=meta.resource_version,
         generation=meta.generation,
-        api_version=shared.string(found.api_version),
+        api_version=shared.string(source.api_version),
     )
 
 
-def to_budget(found: WireBudget, shared: Shared) -> DisruptionBudget:
+def to_budget(source: WireBudget, shared: Shared) -> DisruptionBudget:
     """A disruption budget of the model."""
     return DisruptionBudget(
-        namespace=shared.string(found.metadata.namespace),
-        name=found.metadata.name,
-        selector=to_selector(found.spec.selector),
-        allowed=max(0, found.status.disruptions_allowed),
-        settled=found.status.observed_generation >= found.metadata.generation,
-        never=never_allows(found.spec.max_unavailable, found.spec.min_available, found.status.expected_pods) or "",
+        namespace=shared.string(source.metadata.namespace),
+        name=source.metadata.name,
+        selector=to_selector(source.spec.selector),
+        allowed=max(0, source.status.disruptions_allowed),
+        settled=source.status.observed_generation >= source.metadata.generation,
+        never=never_allows(source.spec.max_unavailable, source.spec.min_available, source.status.expected_pods) or "",
     )
 
 
-def to_autoscaler(found: WireAutoscaler, shared: Shared, keep: Callable[[str], bool]) -> Autoscaler:
+def to_autoscaler(source: WireAutoscaler, shared: Shared, keep: Callable[[str], bool]) -> Autoscaler:
     """An autoscaler of the model from a HorizontalPodAutoscaler."""
-    meta, spec, status = found.metadata, found.spec, found.status
+    meta, spec, status = source.metadata, source.spec, source.status
     return Autoscaler(
         namespace=shared.string(meta.namespace),
         kind=shared.string(spec.scale_target_ref.kind),
@@ -258,9 +258,9 @@ def to_autoscaler(found: WireAutoscaler, shared: Shared, keep: Callable[[str], b
     )
 
 
-def to_scaled_object(found: WireScaledObject, shared: Shared, keep: Callable[[str], bool]) -> Autoscaler:
+def to_scaled_object(source: WireScaledObject, shared: Shared, keep: Callable[[str], bool]) -> Autoscaler:
     """What it leaves out is what KEDA takes: a Deployment, between 0 and 100 replicas."""
-    meta, spec = found.metadata, found.spec
+    meta, spec = source.metadata, source.spec
     target = spec.scale_target_ref
     return Autoscaler(
         namespace=shared.string(meta.namespace),
@@ -277,30 +277,30 @@ def to_scaled_object(found: WireScaledObject, shared: Shared, keep: Callable[[st
     )
 
 
-def to_namespace(found: wire.HasMeta | WireNamespace, keep: Callable[[str], bool]) -> Namespace:
+def to_namespace(source: wire.HasMeta | WireNamespace, keep: Callable[[str], bool]) -> Namespace:
     """A namespace of the model."""
-    meta = found.metadata
+    meta = source.metadata
     return Namespace(name=meta.name, labels=meta.labels or {}, annotations=_kept(meta.annotations, keep))
 
 
-def _rolling(kind: str, found: WireWorkload, replicas: int) -> bool:
+def _rolling(kind: str, source: WireWorkload, replicas: int) -> bool:
     """Whether pods of an older template are being replaced, as `kubectl rollout status` tells it."""
-    status = found.status
+    status = source.status
     if status is None or status.observed_generation is None or kind not in ("Deployment", "StatefulSet"):
         return False
-    if status.observed_generation < found.metadata.generation:
+    if status.observed_generation < source.metadata.generation:
         return True
     if kind == "Deployment":
         return status.updated_replicas < min(replicas, status.replicas) or status.replicas > status.updated_replicas
     return bool(status.update_revision) and status.update_revision != status.current_revision
 
 
-def _stalled(found: WireWorkload) -> bool:
+def _stalled(source: WireWorkload) -> bool:
     """Whether a rollout would not go on by itself: paused, beyond its deadline, partitioned, or on deletion only."""
-    strategy, status = found.spec.update_strategy, found.status
+    strategy, status = source.spec.update_strategy, source.status
     partition = strategy.rolling_update.partition if strategy is not None and strategy.rolling_update else None
     late = status is not None and status.has("Progressing", "False", "ProgressDeadlineExceeded")
-    return found.spec.paused or late or bool(partition) or (strategy is not None and strategy.type == "OnDelete")
+    return source.spec.paused or late or bool(partition) or (strategy is not None and strategy.type == "OnDelete")
 
 
 def _kept(annotations: Mapping[str, str] | None, keep: Callable[[str], bool]) -> Mapping[str, str]:

@@ -284,11 +284,11 @@ class ExtenderService:
         shown = self._assumed.waiting(pod.metadata.uid)
         return self._assumed.claimed(shown or to_pod(pod, Shared(), lambda key: key in ANNOTATIONS))
 
-    def _unusable(self, made: Strategy) -> str | None:
+    def _unusable(self, strategy: Strategy) -> str | None:
         """Why a strategy cannot decide now."""
         if self._pods_age() > WATCH_SILENT:
             return "no-pods"
-        return self._load_unusable() if made.needs_load else None
+        return self._load_unusable() if strategy.needs_load else None
 
     def _load_unusable(self) -> str | None:
         if self._board.frozen:

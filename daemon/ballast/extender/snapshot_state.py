@@ -57,10 +57,10 @@ class SnapshotState:
         load, lapsed = _with_last(model, np.asarray(np.fmax(cpu, memory)), before)
         return cls(model, hosts, node_keys, known, load, residual, lapsed)
 
-    def warm(self, name: str, made: Strategy) -> None:
+    def warm(self, name: str, strategy: Strategy) -> None:
         """Keeps a strategy, and fills its caches while no scheduler waits."""
-        self.strategies[name] = made
-        for part in _parts(name, made).values():
+        self.strategies[name] = strategy
+        for part in _parts(name, strategy).values():
             if part.warms:
                 part.score(self.model.fleet)
 
@@ -82,14 +82,11 @@ class SnapshotState:
         terms = {term: float(values[row]) for term, values in scores.terms.items() if np.isfinite(values[row])}
         return NodeScore(node, strategy, int(scores.scores[row]), terms)
 
-    def explain(self, name: str, made: Strategy, pod: Pod) -> list[api.Scores]:
+    def explain(self, name: str, strategy: Strategy, pod: Pod) -> list[api.Scores]:
         """The scores for a pod with their terms: by a strategy and by each one that it blends."""
         documents = []
-        for part, strategy in ({name: made} | _parts(name, made)).items():
-            if isinstance(strategy, LiveResidual):
-                scores = strategy.explained(pod)
-            else:
-                scores = strategy.score(self.model.fleet, pod)
+        for part, own in ({name: strategy} | _parts(name, strategy)).items():
+            scores = own.explained(pod) if isinstance(own, LiveResidual) else own.score(self.model.fleet, pod)
             documents.append(scores.document(part, self.model.names))
         return documents
 
@@ -121,6 +118,6 @@ def _with_last(model: FleetModel, load: Floats, before: SnapshotState | None) ->
     return load, since
 
 
-def _parts(name: str, made: Strategy) -> dict[str, Strategy]:
+def _parts(name: str, strategy: Strategy) -> dict[str, Strategy]:
     """The strategies that a blend consists of; a strategy itself if it is no blend."""
-    return {part: strategy for part, strategy, _ in made.parts} if isinstance(made, Blend) else {name: made}
+    return {part: own for part, own, _ in strategy.parts} if isinstance(strategy, Blend) else {name: strategy}

@@ -310,8 +310,8 @@ def _board(context: Context, config: list[dict[str, Any]], max_age: float) -> Bo
         config=config,
         max_age=max_age,
         high=by_resource(context.settings.publishing.high),
-        find_pods=partial(fleet.found, context.cache),
-        pods_on=partial(fleet.on_node, context.cache),
+        find_pods=partial(fleet.find_pods, context.cache),
+        pods_on=partial(fleet.pods_on, context.cache),
         node_metrics=context.settings.metrics.nodes,
         long_history=LongHistory(context.settings, context.clock, context.settings.windows.lengths[0].text),
     )

@@ -64,6 +64,6 @@ def shares(settings: Settings, nodes: int, pods: int) -> list[Share]:
     return parts
 
 
-def limit(found: list[Share]) -> int:
+def limit(parts: list[Share]) -> int:
     """The memory limit that follows: MiB, in whole steps."""
-    return -(-sum(share.size for share in found) // STEP) * (STEP // MIB)
+    return -(-sum(share.size for share in parts) // STEP) * (STEP // MIB)

@@ -115,7 +115,7 @@ class Pods(Protocol):
     def pods_on(self, node: str) -> Sequence[Pod]: ...
 
 
-def found(cache: Pods, text: str) -> list[FoundPod]:
+def find_pods(cache: Pods, text: str) -> list[FoundPod]:
     """The first ones by name whose namespace/name contains `text`, whatever its case."""
     part = text.lower()
     names = sorted(
@@ -126,7 +126,7 @@ def found(cache: Pods, text: str) -> list[FoundPod]:
     return [FoundPod(name, node or None) for name, node in names[:FOUND]]
 
 
-def on_node(cache: Pods, node: str) -> list[PodOnNode]:
+def pods_on(cache: Pods, node: str) -> list[PodOnNode]:
     """Those with the largest requests of cpu first."""
     there = [pod for pod in cache.pods_on(node) if not pod.finished]
     there.sort(key=lambda pod: (-pod.shape.requests.get("cpu", 0.0), pod.namespace, pod.name))

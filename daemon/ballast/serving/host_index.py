@@ -82,13 +82,13 @@ def compact(raw: bytes) -> Names | None:
 class Named:
     """The nodes that one request names, and its answer but for the points."""
 
-    def __init__(self, names: Sequence[str], found: Ints, hosts: Hosts) -> None:
-        """`found`: [name], the row of its node, -1 for an unknown one."""
+    def __init__(self, names: Sequence[str], rows: Ints, hosts: Hosts) -> None:
+        """`rows`: [name], the row of its node, -1 for an unknown one."""
         self.names = names
-        self.known: Bools = found >= 0
+        self.known: Bools = rows >= 0
         """[name]: whether the node is known."""
         whole = bool(self.known.all())
-        self.rows = found if whole else found[self.known]
+        self.rows = rows if whole else rows[self.known]
         """[known name]: the row of its node."""
         self.everybody = len(self.rows) == len(hosts.names) and bool(
             np.bincount(self.rows, minlength=len(hosts.names)).all()

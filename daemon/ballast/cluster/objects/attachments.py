@@ -230,14 +230,14 @@ class WireEvent(wire.WireStruct):
 WireKind: TypeAlias = WireClaim | WireVolume | WireStorageClass | WireCsiNode | WireSlice | WireNodeClaim | WireEvent
 
 
-def to_claim(found: WireClaim) -> VolumeClaim:
-    meta, spec = found.metadata, found.spec
+def to_claim(source: WireClaim) -> VolumeClaim:
+    meta, spec = source.metadata, source.spec
     notes = meta.annotations or {}
     return VolumeClaim(
         namespace=meta.namespace,
         name=meta.name,
         volume=spec.volume_name,
-        phase=found.status.phase,
+        phase=source.status.phase,
         storage_class=notes.get(_CLASS, "") or spec.storage_class_name or "",
         access_modes=tuple(spec.access_modes or ()),
         size=_size(spec.resources.requests if spec.resources else None),
@@ -247,8 +247,8 @@ def to_claim(found: WireClaim) -> VolumeClaim:
     )
 
 
-def to_volume(found: WireVolume) -> PersistentVolume:
-    meta, spec = found.metadata, found.spec
+def to_volume(source: WireVolume) -> PersistentVolume:
+    meta, spec = source.metadata, source.spec
     labels = meta.labels or {}
     driver, handle = _attached(spec)
     required = spec.node_affinity.required if spec.node_affinity else None
@@ -261,31 +261,31 @@ def to_volume(found: WireVolume) -> PersistentVolume:
         storage_class=(meta.annotations or {}).get(_CLASS, "") or spec.storage_class_name,
         access_modes=tuple(spec.access_modes or ()),
         size=_size(spec.capacity),
-        available=spec.claim_ref is None and found.status.phase not in _BOUND and meta.deletion_timestamp is None,
+        available=spec.claim_ref is None and source.status.phase not in _BOUND and meta.deletion_timestamp is None,
     )
 
 
-def to_storage_class(found: WireStorageClass) -> StorageClass:
-    notes = found.metadata.annotations or {}
+def to_storage_class(source: WireStorageClass) -> StorageClass:
+    notes = source.metadata.annotations or {}
     return StorageClass(
-        name=found.metadata.name,
-        provisioner=found.provisioner,
-        waits=found.volume_binding_mode == "WaitForFirstConsumer",
-        topologies=tuple(map(_term, found.allowed_topologies)) if found.allowed_topologies else None,
+        name=source.metadata.name,
+        provisioner=source.provisioner,
+        waits=source.volume_binding_mode == "WaitForFirstConsumer",
+        topologies=tuple(map(_term, source.allowed_topologies)) if source.allowed_topologies else None,
         default=any(notes.get(key) == "true" for key in _DEFAULT),
     )
 
 
-def to_csi_node(found: WireCsiNode) -> CsiNode:
-    drivers = found.spec.drivers or ()
-    return CsiNode(found.metadata.name, {d.name: d.allocatable.count if d.allocatable else None for d in drivers})
+def to_csi_node(source: WireCsiNode) -> CsiNode:
+    drivers = source.spec.drivers or ()
+    return CsiNode(source.metadata.name, {d.name: d.allocatable.count if d.allocatable else None for d in drivers})
 
 
-def to_slice(found: WireSlice) -> DeviceSlice:
+def to_slice(source: WireSlice) -> DeviceSlice:
     """Devices that each say their own node are nowhere."""
-    spec = found.spec
+    spec = source.spec
     return DeviceSlice(
-        name=found.metadata.name,
+        name=source.metadata.name,
         driver=spec.driver,
         pool=spec.pool.name,
         node=spec.node_name or "",
@@ -311,25 +311,25 @@ def _described(device: dict[str, Any]) -> dict[str, Any]:
     return basic if isinstance(basic, dict) else device
 
 
-def to_node_claim(found: WireNodeClaim) -> NodeClaim:
-    true = {condition.type for condition in found.status.conditions or () if condition.status == "True"}
+def to_node_claim(source: WireNodeClaim) -> NodeClaim:
+    true = {condition.type for condition in source.status.conditions or () if condition.status == "True"}
     return NodeClaim(
-        name=found.metadata.name,
-        node=found.status.node_name,
+        name=source.metadata.name,
+        node=source.status.node_name,
         removable=next((name for name in _CANDIDATE if name in true), ""),
         ready="Initialized" in true,
-        labels=found.metadata.labels or {},
-        allocatable=_amounts(found.status.allocatable),
-        taints=tuple(found.spec.taints or ()),
+        labels=source.metadata.labels or {},
+        allocatable=_amounts(source.status.allocatable),
+        taints=tuple(source.spec.taints or ()),
     )
 
 
-def to_scale_up(found: WireEvent) -> ScaleUp:
+def to_scale_up(source: WireEvent) -> ScaleUp:
     """Of any other event it is one of no pod."""
-    at = found.last_timestamp or found.event_time or found.metadata.creation_timestamp
-    pod = found.involved_object
-    name = f"{pod.namespace}/{pod.name}" if found.reason == TRIGGERED else ""
-    return ScaleUp(found.metadata.namespace, found.metadata.name, name, at.timestamp() if at else 0.0)
+    at = source.last_timestamp or source.event_time or source.metadata.creation_timestamp
+    pod = source.involved_object
+    name = f"{pod.namespace}/{pod.name}" if source.reason == TRIGGERED else ""
+    return ScaleUp(source.metadata.namespace, source.metadata.name, name, at.timestamp() if at else 0.0)
 
 
 def _attached(spec: VolumeSpec) -> tuple[str, str]:
@@ -350,8 +350,10 @@ def _attached(spec: VolumeSpec) -> tuple[str, str]:
     return "", ""
 
 
-def _term(found: TopologyTerm) -> NodeTerm:
-    return NodeTerm(tuple(Requirement(e.key, "In", tuple(e.values or ())) for e in found.match_label_expressions or ()))
+def _term(source: TopologyTerm) -> NodeTerm:
+    return NodeTerm(
+        tuple(Requirement(e.key, "In", tuple(e.values or ())) for e in source.match_label_expressions or ())
+    )
 
 
 def _properties(driver: str, pool: str, device: dict[str, Any]) -> str:
@@ -444,8 +446,8 @@ class WireDeviceClaim(wire.WireStruct):
     status: WireDeviceClaimStatus = msgspec.field(default_factory=WireDeviceClaimStatus)
 
 
-def to_device_claim(found: WireDeviceClaim) -> DeviceClaim:
-    meta, status = found.metadata, found.status
+def to_device_claim(source: WireDeviceClaim) -> DeviceClaim:
+    meta, status = source.metadata, source.status
     owners = (owner.uid for owner in meta.owner_references or () if owner.kind == _POD)
     reserved = (consumer.uid for consumer in status.reserved_for or ())
     results = status.allocation.devices.results if status.allocation else None
@@ -453,7 +455,7 @@ def to_device_claim(found: WireDeviceClaim) -> DeviceClaim:
         namespace=meta.namespace,
         name=meta.name,
         pods=tuple(dict.fromkeys((*owners, *reserved))),
-        requests=tuple(_requests(found.spec.devices)),
+        requests=tuple(_requests(source.spec.devices)),
         given=tuple(GivenDevice(g.request, g.driver, g.pool, g.device) for g in results or () if not g.admin_access),
     )
 

@@ -56,15 +56,15 @@ class ObjectBudget:
         self._in_all = 0
         self._opaque: dict[str, str] = {}
 
-    def holds(self, raw: msgspec.Raw | bytes, found: DecodedObject, keep: Callable[[str], bool]) -> bool:
+    def holds(self, raw: msgspec.Raw | bytes, decoded: DecodedObject, keep: Callable[[str], bool]) -> bool:
         """Whether what was decoded from `raw` is kept whole; annotations that `keep` does not accept are removed."""
-        meta = found.metadata
+        meta = decoded.metadata
         if memoryview(raw).nbytes <= UNWEIGHED:
             self.forget(f"{meta.namespace}/{meta.name}")
             return True
         if meta.annotations:
             meta.annotations = {key: value for key, value in meta.annotations.items() if keep(key)}
-        kept = (meta.labels, meta.annotations, meta.owner_references, getattr(found, "spec", None))
+        kept = (meta.labels, meta.annotations, meta.owner_references, getattr(decoded, "spec", None))
         return self.admits(meta.namespace, meta.name, weight(kept))
 
     def admits(self, namespace: str, name: str, weight: int) -> bool:

@@ -78,9 +78,9 @@ def to_template(pod: wire.Pod) -> Template:
     )
 
 
-def node_terms(found: wire.NodeSelector) -> tuple[NodeTerm, ...]:
+def node_terms(source: wire.NodeSelector) -> tuple[NodeTerm, ...]:
     """The alternatives of a node selector."""
-    return tuple(map(node_term, found.node_selector_terms or ()))
+    return tuple(map(node_term, source.node_selector_terms or ()))
 
 
 def node_term(term: wire.NodeSelectorTerm) -> NodeTerm:
@@ -100,8 +100,8 @@ def _requirements(selector: wire.LabelSelector) -> Iterator[Requirement]:
     yield from map(_requirement, selector.match_expressions or ())
 
 
-def _requirement(found: wire.LabelRequirement) -> Requirement:
-    return Requirement(found.key, found.operator, tuple(found.values or ()))
+def _requirement(source: wire.LabelRequirement) -> Requirement:
+    return Requirement(source.key, source.operator, tuple(source.values or ()))
 
 
 def _required(affinity: wire.NodeAffinity | None) -> tuple[NodeTerm, ...] | None:
@@ -128,14 +128,14 @@ def _pod_terms(pod: wire.Pod, affinity: wire.PodAffinity | None) -> Iterator[Pod
         )
 
 
-def _spread(pod: wire.Pod, found: wire.TopologySpreadConstraint) -> TopologySpread:
+def _spread(pod: wire.Pod, source: wire.TopologySpreadConstraint) -> TopologySpread:
     return TopologySpread(
-        topology_key=found.topology_key,
-        max_skew=found.max_skew,
-        selector=_narrowed(pod, found.label_selector, found.match_label_keys, None),
-        min_domains=found.min_domains or 1,
-        honour_affinity=found.node_affinity_policy != "Ignore",
-        honour_taints=found.node_taints_policy == "Honor",
+        topology_key=source.topology_key,
+        max_skew=source.max_skew,
+        selector=_narrowed(pod, source.label_selector, source.match_label_keys, None),
+        min_domains=source.min_domains or 1,
+        honour_affinity=source.node_affinity_policy != "Ignore",
+        honour_taints=source.node_taints_policy == "Honor",
     )
 
 
