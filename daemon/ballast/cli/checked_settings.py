@@ -28,5 +28,5 @@ def _power(settings: Settings) -> tuple[tuple[str, ...], tuple[str, ...]]:
         return (), ()
     from ballast.jobs.power import build
 
-    found = build.findings(settings)
-    return found.problems, found.warnings
+    policies = build.findings(settings)
+    return policies.problems, policies.warnings

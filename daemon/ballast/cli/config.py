@@ -67,10 +67,10 @@ def _size(text: str) -> tuple[int, int]:
 def _print_sizing(settings: Settings, nodes: int, pods: int) -> None:
     from ballast.runtime import sizing
 
-    found = sizing.shares(settings, nodes, pods)
-    for share in found:
+    shares = sizing.shares(settings, nodes, pods)
+    for share in shares:
         typer.echo(f"{share.size / 2**20:6.0f} MiB  {share.what}")
-    typer.echo(f"memory limit: {sizing.limit(found)}Mi (resources.limits.memory in the chart)")
+    typer.echo(f"memory limit: {sizing.limit(shares)}Mi (resources.limits.memory in the chart)")
 
 
 def _print_table(rows: list[dict[str, Any]]) -> None:

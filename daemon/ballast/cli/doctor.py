@@ -43,20 +43,20 @@ def doctor(
     api = connect(settings.cluster, Metrics(), PATIENCE)
     evidence = Evidence(settings, api, SystemClock())
     try:
-        found = examine(evidence, chosen, WITHIN)
+        report = examine(evidence, chosen, WITHIN)
     finally:
         evidence.close()
         api.close()
-    typer.echo(msgspec.json.encode(found).decode() if output is Output.JSON else _text(found))
-    if found.failed:
+    typer.echo(msgspec.json.encode(report).decode() if output is Output.JSON else _text(report))
+    if report.failed:
         raise typer.Exit(1)
 
 
 def _text(found: Report) -> str:
     rows = []
-    for each in found.findings:
-        subject = f" ({each.subject})" if each.subject else ""
-        rows.append(f"{each.status:8}{each.check}{subject}: {each.message}")
-        rows += [f"            {line}" for line in each.fix]
+    for finding in found.findings:
+        subject = f" ({finding.subject})" if finding.subject else ""
+        rows.append(f"{finding.status:8}{finding.check}{subject}: {finding.message}")
+        rows += [f"            {line}" for line in finding.fix]
     rows.append(", ".join(f"{count} {status}" for status, count in found.summary.items()))
     return "\n".join(rows)

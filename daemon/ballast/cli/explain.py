@@ -55,8 +55,10 @@ def explain(
     if url is not None and (settings or origin != Origin(None, None, None)):
         raise UsageError("--url asks a daemon, which has its own input and settings. Do not combine it with others.")
     if url is not None and not slash and pod:
-        told = node_explanation(find(url, None), pod)
-        return typer.echo(json.dumps(told, allow_nan=False) if output is Output.JSON else node_words(told))
+        node_answer = node_explanation(find(url, None), pod)
+        return typer.echo(
+            json.dumps(node_answer, allow_nan=False) if output is Output.JSON else node_words(node_answer)
+        )
     if not slash or not namespace or not name or "/" in name:
         raise UsageError(
             f"{pod}: give the pod as NAMESPACE/POD, such as shop/web-0. A node is explained by a daemon: add --url."
@@ -64,10 +66,10 @@ def explain(
     if url is not None:
         return _of_daemon(url, namespace, name, output)
     origin.check()
-    found, given = settings_of(tuple(settings or ()), variables(origin))
-    evidence = gather(origin, found)
-    gate = Gate(evidence.facts, offline_rules(found, given))
-    answer = explanation(evidence.arranged, gate, pod, aims_of(found).ceiling)
+    settings_read, origins = settings_of(tuple(settings or ()), variables(origin))
+    evidence = gather(origin, settings_read)
+    gate = Gate(evidence.facts, offline_rules(settings_read, origins))
+    answer = explanation(evidence.arranged, gate, pod, aims_of(settings_read).ceiling)
     if answer is None:
         raise BadFile(f"{pod}: there is no such pod, neither on a node nor pending.")
     return _show(msgspec.to_builtins(answer), output)
@@ -106,7 +108,7 @@ def _show(answer: dict[str, Any], output: Output) -> None:
 
 def _print(answer: dict[str, Any]) -> None:
     console = Console(soft_wrap=True, highlight=False, markup=False)
-    refused = [each["check"] for each in answer["checks"] if each["verdict"] == "refused"]
+    refused = [check["check"] for check in answer["checks"] if check["verdict"] == "refused"]
     end = "may be moved" if answer["allowed"] else "may not be moved" + (f": {', '.join(refused)}" if refused else "")
     where = f" on {answer['node']}" if answer["node"] else ""
     console.print(f"{answer['pod']}{where} of {answer['workload'] or 'no workload'} {end}.")
@@ -116,8 +118,10 @@ def _print(answer: dict[str, Any]) -> None:
     table.add_column("#", justify="right")
     for column in ("CHECK", "VERDICT", "REASON"):
         table.add_column(column, no_wrap=column != "REASON")
-    for each in answer["checks"]:
-        table.add_row(str(each["number"]), each["check"], each["verdict"], each["reason"] + _numbers(each["numbers"]))
+    for check in answer["checks"]:
+        table.add_row(
+            str(check["number"]), check["check"], check["verdict"], check["reason"] + _numbers(check["numbers"])
+        )
     console.print(table)
 
 
@@ -133,13 +137,13 @@ def node_explanation(remote: Remote, name: str) -> dict[str, Any]:
     """`/api/v1/nodes/NAME` with the strategy and terms of its score. Raises BallastError for an unknown node."""
     path = f"/api/v1/nodes/{quote(name, safe='')}"
     try:
-        found: dict[str, Any] = remote.json(path)
+        answer: dict[str, Any] = remote.json(path)
     except NoAnswer as error:
         if error.status != 404:
             raise
         raise BallastError(f"{name}: no such node among the selected ones. A pod is named NAMESPACE/POD.") from None
     score = remote.json(f"{path}/score")
-    return {**found, "strategy": score["strategy"], "terms": score["terms"]}
+    return {**answer, "strategy": score["strategy"], "terms": score["terms"]}
 
 
 def node_words(found: Mapping[str, Any]) -> str:
@@ -166,7 +170,7 @@ def node_words(found: Mapping[str, Any]) -> str:
 def evictions_of(remote: Remote, pod: str) -> list[dict[str, Any]]:
     """Recent evictions of a pod, the newest first."""
     recent: list[dict[str, Any]] = remote.json("/api/v1/evictions")["recent"]
-    return sorted((each for each in recent if each["pod"] == pod), key=lambda each: -each["time"])
+    return sorted((eviction for eviction in recent if eviction["pod"] == pod), key=lambda each: -each["time"])
 
 
 def eviction_words(each: Mapping[str, Any]) -> str:

@@ -83,12 +83,14 @@ def cluster(document: object, source: str = "cluster") -> ClusterFile:
         raise BadFile(f"{source}: there are no nodes. Print it with `kubectl get nodes,pods -A -o json`.")
     shared = Shared()
     nodes = tuple(
-        _read(_stored(node_as_stored, each, wire.Node, source), wire.Node, source, lambda n: to_node(n, shared, _keep))
-        for each in objects["Node"]
+        _read(
+            _stored(node_as_stored, stored, wire.Node, source), wire.Node, source, lambda n: to_node(n, shared, _keep)
+        )
+        for stored in objects["Node"]
     )
-    pods = tuple(pod(each, source, shared) for each in objects.get("Pod", ()))
-    _refuse_duplicates(source, "node", (each.name for each in nodes))
-    _refuse_duplicates(source, "pod", (f"{each.namespace}/{each.name}" for each in pods))
+    pods = tuple(pod(stored, source, shared) for stored in objects.get("Pod", ()))
+    _refuse_duplicates(source, "node", (node.name for node in nodes))
+    _refuse_duplicates(source, "pod", (f"{placed.namespace}/{placed.name}" for placed in pods))
     return ClusterFile(nodes, pods, objects)
 
 
@@ -96,9 +98,9 @@ def pod(document: object, source: str = "pod", shared: Shared | None = None) -> 
     """Reads one pod, with the defaults of the API server. Raises BadFile, beginning with `source`."""
     if not isinstance(document, Mapping) or document.get("kind", "Pod") != "Pod" or "spec" not in document:
         raise BadFile(f"{source}: give one object of kind Pod, as `kubectl get pod NAME -o json` prints it.")
-    found = shared or Shared()
+    known = shared or Shared()
     stored = _stored(pod_as_stored, document, wire.Pod, source)
-    return _read(stored, wire.Pod, source, lambda each: to_pod(each, found, _keep))
+    return _read(stored, wire.Pod, source, lambda each: to_pod(each, known, _keep))
 
 
 def name_of(document: object) -> str:
@@ -152,10 +154,10 @@ def _whole_requests(pod: Json, spec: Json, whole: Json) -> Json:
     Hugepages come from the limits only.
     """
     containers = {**pod, "metadata": {"name": "-"}, "spec": {**spec, "resources": None, "overhead": None}}
-    asked = _read(containers, wire.Pod, "pod", lambda each: to_pod(each, Shared(), _keep)).shape.requests
+    quantities = _read(containers, wire.Pod, "pod", lambda each: to_pod(each, Shared(), _keep)).shape.requests
     requests: dict[str, Any] = {
         **whole["limits"],
-        **{name: amount for name, amount in asked.items() if name in ("cpu", "memory")},
+        **{name: amount for name, amount in quantities.items() if name in ("cpu", "memory")},
         **(whole.get("requests") or {}),
     }
     return requests
@@ -205,27 +207,27 @@ def _stored(store: Callable[[Json], Json], document: Json, kind: type[W], source
 
 
 def _refuse_duplicates(source: str, kind: str, names: Iterable[str]) -> None:
-    seen: set[str] = set()
+    known: set[str] = set()
     for name in names:
-        if name in seen:
+        if name in known:
             raise BadFile(f"{source}: the {kind} {name} is listed twice.")
-        seen.add(name)
+        known.add(name)
 
 
 def _times(value: object) -> Iterator[float]:
     """Unix seconds of every time in an object."""
     waiting = [value]
     while waiting:
-        found = waiting.pop()
-        if isinstance(found, list):
-            waiting += found
-        elif isinstance(found, Mapping):
-            for key, each in found.items():
-                if not (isinstance(each, str) and _TIME_KEY.search(key)):
-                    waiting.append(each)
+        current = waiting.pop()
+        if isinstance(current, list):
+            waiting += current
+        elif isinstance(current, Mapping):
+            for key, item in current.items():
+                if not (isinstance(item, str) and _TIME_KEY.search(key)):
+                    waiting.append(item)
                     continue
                 try:
-                    yield datetime.fromisoformat(each).timestamp()
+                    yield datetime.fromisoformat(item).timestamp()
                 except (ValueError, OverflowError):
                     continue
 

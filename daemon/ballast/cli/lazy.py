@@ -89,9 +89,9 @@ def group(commands: Mapping[str, tuple[str, str]], rest: str = "", **options: An
     """A group of lazy commands, given as `LazyGroup.lazy` and `LazyGroup.rest`."""
     kind = type("Commands", (LazyGroup,), {"lazy": commands, "rest": rest})
     settings = {"help_option_names": HELP_NAMES}
-    made = typer.Typer(cls=kind, no_args_is_help=True, rich_markup_mode=None, context_settings=settings, **options)
-    made.callback()(_nothing)
-    return made
+    group = typer.Typer(cls=kind, no_args_is_help=True, rich_markup_mode=None, context_settings=settings, **options)
+    group.callback()(_nothing)
+    return group
 
 
 def _nothing() -> None:

@@ -123,13 +123,13 @@ def daemons_plan(url: str, kind: str) -> dict[str, Any]:
         plans = answer.json()
     except (requests.RequestException, ValueError) as error:
         raise _no_daemon(url, error) from error
-    found: list[dict[str, Any]] = [plan for plan in plans if isinstance(plan, dict) and plan.get("kind") == kind]
-    if not found:
+    of_kind: list[dict[str, Any]] = [plan for plan in plans if isinstance(plan, dict) and plan.get("kind") == kind]
+    if not of_kind:
         raise BallastError(
             f"The daemon at {url} has made no plan to {kind} yet. It makes one when {kind} is in "
             "BALLAST_EVICTION__PLANNERS and there is a reason to. See /api/v1/cycles for its cycles."
         )
-    return max(found, key=lambda plan: float(plan.get("time", 0)))
+    return max(of_kind, key=lambda plan: float(plan.get("time", 0)))
 
 
 def daemons_explanation(url: str, namespace: str, name: str) -> dict[str, Any]:
@@ -179,11 +179,11 @@ def _listed(api: KubeApi, kind: str, path: str) -> Iterator[dict[str, Any]]:
 def _switches(api: KubeApi, namespace: str) -> Iterator[dict[str, Any]]:
     """The ConfigMap of the switches: a pause does not stop a plan, but is reported."""
     try:
-        found = state.read(api, namespace, switches.NAME)
+        pauses = state.read(api, namespace, switches.NAME)
     except ClusterError as error:
         typer.echo(f"warning: it is unknown whether evictions are paused: {error}", err=True)
     else:
-        yield {"kind": "ConfigMap", "metadata": {"name": switches.NAME}, "data": found.data}
+        yield {"kind": "ConfigMap", "metadata": {"name": switches.NAME}, "data": pauses.data}
 
 
 def _pod_metrics(api: KubeApi) -> object:

@@ -83,19 +83,19 @@ def fleet(cluster: ClusterFile, found: MetricsFile) -> Fleet:
     The current time is the timestamp of the document, or else the newest time in the cluster file.
     """
     now = cluster.newest if found.timestamp is None else found.timestamp
-    each = [found.nodes.get(node.name, ()) for node in cluster.nodes]
+    metrics = [found.nodes.get(node.name, ()) for node in cluster.nodes]
     further = found.resources - {"cpu", "memory"}
     return Fleet(
         nodes=cluster.nodes,
         pods=cluster.pods,
         time=now,
         window_end=now if found.window_end is None else found.window_end,
-        cpu=_load(map(_statistics("CPU"), each)),
-        memory=_load(map(_statistics("Memory"), each)),
-        packing_cpu=_load(_mean(reversed(entries)) for entries in each),
-        power_cpu=_load(map(_mean, each)),
+        cpu=_load(map(_statistics("CPU"), metrics)),
+        memory=_load(map(_statistics("Memory"), metrics)),
+        packing_cpu=_load(_mean(reversed(entries)) for entries in metrics),
+        power_cpu=_load(map(_mean, metrics)),
         cpu_base=amounts("cpu", (node.capacity for node in cluster.nodes)),
-        further={name: _load(map(_statistics(kind_of(name)), each)) for name in sorted(further)},
+        further={name: _load(map(_statistics(kind_of(name)), metrics)) for name in sorted(further)},
     )
 
 
@@ -119,7 +119,7 @@ def loads(cluster: ClusterFile, found: MetricsFile, resources: Sequence[str], *,
 def errors(cluster: ClusterFile, found: MetricsFile, resources: Sequence[str]) -> Floats:
     """The standard errors of `loads`, 0 without a deviation; its window counts as one of a sample a minute."""
     deviations = {
-        name: [Metric(each.kind, "AVG", each.percent) for each in entries if each.operator == "STD"]
+        name: [Metric(entry.kind, "AVG", entry.percent) for entry in entries if entry.operator == "STD"]
         for name, entries in found.nodes.items()
     }
     samples = max(1.0, (found.window_seconds or 0.0) / SAMPLED)
@@ -166,26 +166,26 @@ def _mean(entries: Iterable[Metric]) -> tuple[float, float] | None:
 
 
 def _load(values: Iterable[tuple[float, float] | None]) -> NodeLoads:
-    found = list(values)
-    mean, std = (np.array([each[part] if each else 0.0 for each in found], float) for part in (0, 1))
-    return NodeLoads(mean, std, np.array([each is not None for each in found], bool))
+    pairs = list(values)
+    mean, std = (np.array([pair[part] if pair else 0.0 for pair in pairs], float) for part in (0, 1))
+    return NodeLoads(mean, std, np.array([pair is not None for pair in pairs], bool))
 
 
 def _metrics(source: str, node: str, entry: object) -> Iterable[Metric]:
     entries = entry.get("metrics") if isinstance(entry, Mapping) else None
     if not isinstance(entries, list | None):
         raise BadFile(f"{source}: the metrics of node {node} are not a list.")
-    for each in entries or ():
-        if not isinstance(each, Mapping):
+    for metric in entries or ():
+        if not isinstance(metric, Mapping):
             raise BadFile(f"{source}: a metric of node {node} is not an object.")
-        value = each.get("value")
+        value = metric.get("value")
         percent = None if isinstance(value, str) else to_number(value)
         if percent is not None and abs(percent) > LARGEST:
             raise BadFile(
-                f"{source}: {each.get('type')} of node {node} is {percent:g} percent; at most {LARGEST:g} can be."
+                f"{source}: {metric.get('type')} of node {node} is {percent:g} percent; at most {LARGEST:g} can be."
             )
         if percent is not None:
-            yield Metric(str(each.get("type", "")), str(each.get("operator", "")), percent)
+            yield Metric(str(metric.get("type", "")), str(metric.get("operator", "")), percent)
 
 
 def _time(source: str, key: str, value: object) -> float | None:

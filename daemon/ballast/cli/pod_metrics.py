@@ -16,7 +16,7 @@ def pod_usage(document: object, source: str = "pod metrics") -> dict[str, dict[s
     items = document.get("items") if isinstance(document, Mapping) else None
     if not isinstance(items, list):
         raise BadFile(f"{source}: give the output of `kubectl get --raw /apis/metrics.k8s.io/v1beta1/pods`.")
-    found: dict[str, dict[str, float]] = {}
+    usage: dict[str, dict[str, float]] = {}
     for item in items:
         metadata = item.get("metadata") if isinstance(item, Mapping) else None
         if not isinstance(metadata, Mapping) or "name" not in metadata:
@@ -25,20 +25,22 @@ def pod_usage(document: object, source: str = "pod metrics") -> dict[str, dict[s
         containers = _containers(source, name, item.get("containers"))
         kinds = set.intersection(*map(set, containers)) if containers else set()
         if len(containers) == 1:
-            found[name] = {kind: _amount(source, name, amount) for kind, amount in sorted(containers[0].items())}
+            usage[name] = {kind: _amount(source, name, amount) for kind, amount in sorted(containers[0].items())}
             continue
-        found[name] = {kind: sum(_amount(source, name, each[kind]) for each in containers) for kind in sorted(kinds)}
-    return found
+        usage[name] = {
+            kind: sum(_amount(source, name, container[kind]) for container in containers) for kind in sorted(kinds)
+        }
+    return usage
 
 
 def _containers(source: str, name: str, containers: object) -> list[Mapping[str, object]]:
     """The usage of each container."""
     listed = containers if isinstance(containers, list) else [containers] if containers else []
-    used = [(each.get("usage") or {}) if isinstance(each, Mapping) else None for each in listed]
-    found = [each for each in used if isinstance(each, Mapping)]
-    if len(found) < len(used):
+    used = [(entry.get("usage") or {}) if isinstance(entry, Mapping) else None for entry in listed]
+    usages = [entry for entry in used if isinstance(entry, Mapping)]
+    if len(usages) < len(used):
         raise BadFile(f"{source}: {name}: the containers are invalid.")
-    return found
+    return usages
 
 
 def _amount(source: str, name: str, text: object) -> float:

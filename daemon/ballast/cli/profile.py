@@ -144,8 +144,8 @@ def profile(
     if tls and url is not None and not url.lower().startswith("https://"):
         raise UsageError(f"--tls needs an address with https://, and --url is {url!r}.")
     packed = {"--strategy": strategy, "--resources": resources, "--shape": shape}
-    if name != "bin-packing" and (given := next((each for each in packed if packed[each] is not None), None)):
-        raise UsageError(f"{given} is for the profile bin-packing; {name} does not pack.")
+    if name != "bin-packing" and (useless := next((option for option in packed if packed[option] is not None), None)):
+        raise UsageError(f"{useless} is for the profile bin-packing; {name} does not pack.")
     scheduler = scheduler_name if scheduler_name is not None else f"ballast-{name}"
     try:
         subdomain(scheduler)

@@ -55,10 +55,10 @@ def score(
     if cluster is None or pod is None:
         raise UsageError("Give --cluster and --pod (and --metrics for strategies that use load), or --batch.")
     keys = dict(map(key_and_value, settings or ()))
-    found = files.cluster(files.read_document(cluster, "--cluster"), f"--cluster {cluster}")
+    nodes_and_pods = files.cluster(files.read_document(cluster, "--cluster"), f"--cluster {cluster}")
     measured = files.read_document(metrics_file, "--metrics") if metrics_file else None
     placed = files.pod(files.read_document(pod, "--pod"), f"--pod {pod}")
-    result = _result(name, keys, fleet(found, metrics(measured, f"--metrics {metrics_file}")), placed)
+    result = _result(name, keys, fleet(nodes_and_pods, metrics(measured, f"--metrics {metrics_file}")), placed)
     if output is Output.JSON:
         typer.echo(json.dumps(result, indent=2, allow_nan=False))
     else:

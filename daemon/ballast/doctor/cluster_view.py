@@ -84,21 +84,21 @@ class ClusterView:
     @cached_property
     def own_pods(self) -> tuple[Document, ...]:
         """Pods of a Ballast in its own namespace, those of hooks left out."""
-        found = self.all(f"/api/v1/namespaces/{self.namespace}/pods", labelSelector=OWN_PODS)
-        return tuple(pod for pod in found if text(pod, "status", "phase") in ("Running", "Pending"))
+        pods = self.all(f"/api/v1/namespaces/{self.namespace}/pods", labelSelector=OWN_PODS)
+        return tuple(pod for pod in pods if text(pod, "status", "phase") in ("Running", "Pending"))
 
     def _listed(self, path: str, query: Mapping[str, str]) -> tuple[Document, ...]:
-        found: list[Document] = []
+        items: list[Document] = []
         position = ""
         while True:
             if self.stop.is_set():
                 raise CheckNotPossible(f"the list {path} takes too long")
             following = {"continue": position} if position else {}
             page = document(self.api, self.api.get(path, query={**query, "limit": PAGE, **following}))
-            found += page.get("items") or ()
+            items += page.get("items") or ()
             position = text(page, "metadata", "continue")
             if not position:
-                return tuple(found)
+                return tuple(items)
 
 
 def document(api: KubeApi, body: bytes) -> Document:

@@ -99,14 +99,14 @@ def autoscaler_labels(evidence: Evidence) -> Iterator[Finding]:
 
 def _flags(words: list[str]) -> dict[str, list[str]]:
     """Flags as Go reads them: one or two dashes, and a value only after `=` or as the next word."""
-    found: dict[str, list[str]] = {}
-    lone = [each for word in words for each in str(word).split()]
+    values: dict[str, list[str]] = {}
+    lone = [flag for word in words for flag in str(word).split()]
     for index, word in enumerate(lone):
         if word.startswith("-"):
-            name, given, value = word.lstrip("-").partition("=")
+            name, assigned, value = word.lstrip("-").partition("=")
             after = lone[index + 1] if index + 1 < len(lone) and not lone[index + 1].startswith("-") else "true"
-            found.setdefault(name, []).append((value if given else after).strip("\"'"))
-    return found
+            values.setdefault(name, []).append((value if assigned else after).strip("\"'"))
+    return values
 
 
 def _on(values: list[str]) -> bool:

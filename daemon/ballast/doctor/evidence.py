@@ -53,12 +53,12 @@ class Evidence:
         self.cluster.asked()
         query = {"labelSelector": self.settings.cluster.node_selector} if self.settings.cluster.node_selector else {}
         try:
-            found = list_all(self._api, "/api/v1/nodes", node_reader(lambda key: False), query, self.cluster.stop)
+            listed = list_all(self._api, "/api/v1/nodes", node_reader(lambda key: False), query, self.cluster.stop)
         except ClusterError as error:
             raise CheckNotPossible(f"the nodes cannot be read: {error}") from error
-        if found is None:
+        if listed is None:
             raise CheckNotPossible("the list of nodes takes too long")
-        return tuple(sorted(found[0], key=lambda node: node.name))
+        return tuple(sorted(listed[0], key=lambda node: node.name))
 
     @cached_property
     def names(self) -> NodeNames:
@@ -75,12 +75,12 @@ class Evidence:
         """All pods that run."""
         self.cluster.asked()
         try:
-            found = list_all(self._api, "/api/v1/pods", pod_reader(lambda key: False), {}, self.cluster.stop)
+            listed = list_all(self._api, "/api/v1/pods", pod_reader(lambda key: False), {}, self.cluster.stop)
         except ClusterError as error:
             raise CheckNotPossible(f"the pods cannot be read: {error}") from error
-        if found is None:
+        if listed is None:
             raise CheckNotPossible("the list of pods takes too long")
-        return tuple(pod for pod in found[0] if pod.phase == "Running" and pod.node)
+        return tuple(pod for pod in listed[0] if pod.phase == "Running" and pod.node)
 
     @cached_property
     def source(self) -> PrometheusSource:
@@ -117,12 +117,12 @@ class Evidence:
         """Seconds between scrapes by resource: of the last minutes, and of more where these do not tell."""
         self.asked()
         step = float(self.settings.telemetry.interval)
-        found: dict[str, float] = {}
+        intervals: dict[str, float] = {}
         for span in PASTS:
-            found = self.source.scrape_intervals(self.at - max(span, FEWEST * step), self.at, step)
-            if len(found) == len(self.settings.telemetry.resources):
+            intervals = self.source.scrape_intervals(self.at - max(span, FEWEST * step), self.at, step)
+            if len(intervals) == len(self.settings.telemetry.resources):
                 break
-        return found
+        return intervals
 
     def with_preset(self, preset: str) -> Reading:
         """What a cycle would read with another preset."""
@@ -145,8 +145,8 @@ class Evidence:
         if self.settings.telemetry.source == "prometheus":
             self.asked()
             return counted(*self.source.ask_about_pods(questions(self.settings), self.at))
-        found = decode(ask_metrics_server(self._api.get, self.at, ("cpu", "memory"), self.settings))
-        return PodCounts(found.measured, found.problems)
+        usage = decode(ask_metrics_server(self._api.get, self.at, ("cpu", "memory"), self.settings))
+        return PodCounts(usage.measured, usage.problems)
 
     def close(self) -> None:
         """Frees the connections."""

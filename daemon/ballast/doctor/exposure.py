@@ -62,8 +62,8 @@ def _asks_who(settings: Settings, serving: HttpSettings) -> bool:
 def _guarded(cluster: ClusterView, pod: Document, port: int) -> bool:
     """Whether policies select it, and none of them lets everybody call this port."""
     policies = cluster.all(f"/apis/networking.k8s.io/v1/namespaces/{cluster.namespace}/networkpolicies")
-    chosen = [each for each in policies if _selects(each, pod)]
-    rules = [rule for each in chosen for rule in part(each, "spec", "ingress") or ()]
+    chosen = [policy for policy in policies if _selects(policy, pod)]
+    rules = [rule for policy in chosen for rule in part(policy, "spec", "ingress") or ()]
     return bool(chosen) and not any(not rule.get("from") and _covers(rule, pod, port) for rule in rules)
 
 
@@ -72,7 +72,11 @@ def _selects(policy: Document, pod: Document) -> bool:
     selector = part(policy, "spec", "podSelector") or {}
     labels = part(pod, "metadata", "labels") or {}
     matched = all(labels.get(key) == value for key, value in (selector.get("matchLabels") or {}).items())
-    return "Ingress" in types and matched and all(_meets(each, labels) for each in selector.get("matchExpressions", ()))
+    return (
+        "Ingress" in types
+        and matched
+        and all(_meets(expression, labels) for expression in selector.get("matchExpressions", ()))
+    )
 
 
 def _meets(expression: Document, labels: Document) -> bool:
@@ -86,15 +90,15 @@ def _covers(rule: Document, pod: Document, port: int) -> bool:
     """Whether a rule is about this port, by number, range or the name that the pod gives it."""
     ports = rule.get("ports") or ()
     named = {
-        each.get("name")
+        entry.get("name")
         for container in part(pod, "spec", "containers") or ()
-        for each in container.get("ports") or ()
-        if each.get("containerPort") == port
+        for entry in container.get("ports") or ()
+        if entry.get("containerPort") == port
     }
-    for each in ports:
-        value = each.get("port")
+    for entry in ports:
+        value = entry.get("port")
         if value is None or value == port or value in named - {None}:
             return True
-        if isinstance(value, int) and value <= port <= (each.get("endPort") or value):
+        if isinstance(value, int) and value <= port <= (entry.get("endPort") or value):
             return True
     return not ports

@@ -37,5 +37,5 @@ class Report(Struct, frozen=True):
 def report(findings: Iterable[Finding]) -> Report:
     """Sorted by status; within one in the order given."""
     ordered = sorted(findings, key=lambda each: WORST_FIRST.index(each.status))
-    counts = Counter(each.status for each in ordered)
+    counts = Counter(finding.status for finding in ordered)
     return Report(tuple(ordered), {status: counts[status] for status in WORST_FIRST})

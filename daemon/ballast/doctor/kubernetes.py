@@ -39,20 +39,20 @@ def lease(evidence: Evidence) -> Iterator[Finding]:
     Fix: `kubectl -n ballast get pods -l app.kubernetes.io/name=ballast`,
     `kubectl -n ballast logs -l app.kubernetes.io/name=ballast --tail=50`
     """
-    where, found = _lease(evidence)
+    where, lease = _lease(evidence)
     namespace = evidence.settings.lease.namespace or evidence.cluster.namespace
     fix = (
         f"kubectl -n {namespace} get pods -l {OWN_PODS}",
         f"kubectl -n {namespace} logs -l {OWN_PODS} --tail=50",
     )
-    holder = "" if found is None else text(found, "spec", "holderIdentity")
-    if found is None or not holder:
-        what = "there is no Lease" if found is None else "nobody holds the Lease"
+    holder = "" if lease is None else text(lease, "spec", "holderIdentity")
+    if lease is None or not holder:
+        what = "there is no Lease" if lease is None else "nobody holds the Lease"
         if not evidence.cluster.own_pods:
             raise CheckNotPossible(f"{what} {where}, and no pod of Ballast runs there")
         yield Finding("lease", "fail", where, f"{what}, though pods of Ballast run: nothing is written", fix)
         return
-    age = _age(evidence, found)
+    age = _age(evidence, lease)
     if age is None:
         yield Finding("lease", "fail", where, f"{holder} holds it, but it has no renewTime that can be read", fix)
     elif age > OLD:
@@ -132,35 +132,35 @@ def _alive(evidence: Evidence, found: Document) -> bool:
 def _foreign_holder(evidence: Evidence) -> Iterator[Finding]:
     """A holder is the name of its pod (or machine), an underscore and a random part."""
     try:
-        where, found = _lease(evidence)
+        where, lease = _lease(evidence)
         pods = {text(pod, "metadata", "name") for pod in evidence.cluster.own_pods}
     except CheckNotPossible:
         return
-    if found is None or not pods or not _alive(evidence, found):
+    if lease is None or not pods or not _alive(evidence, lease):
         return
-    holder = text(found, "spec", "holderIdentity")
+    holder = text(lease, "spec", "holderIdentity")
     if holder.rpartition("_")[0] not in pods:
         message = f"{holder} holds the Lease {where}, and is none of the pods there: a second Ballast leads instead"
         yield Finding("second-ballast", "warn", holder, message, ("BALLAST_LEASE__NAME=ballast-second",))
 
 
 def _other_leases(evidence: Evidence, home: str, leases: tuple[Document, ...]) -> Iterator[Finding]:
-    for found in leases:
-        namespace = text(found, "metadata", "namespace")
-        if namespace != home and _alive(evidence, found):
-            holder = text(found, "spec", "holderIdentity")
-            message = f"{holder} leads by the Lease {title(found)}: both write, each undoing the other"
-            yield Finding("second-ballast", "warn", title(found), message, _stop(namespace, "deployment ballast"))
+    for lease in leases:
+        namespace = text(lease, "metadata", "namespace")
+        if namespace != home and _alive(evidence, lease):
+            holder = text(lease, "spec", "holderIdentity")
+            message = f"{holder} leads by the Lease {title(lease)}: both write, each undoing the other"
+            yield Finding("second-ballast", "warn", title(lease), message, _stop(namespace, "deployment ballast"))
 
 
 def _other_deployments(home: str, deployments: tuple[Document, ...]) -> Iterator[Finding]:
-    running = [each for each in deployments if part(each, "spec", "replicas") != 0]
-    others = [each for each in running if text(each, "metadata", "namespace") != home]
-    here = [each for each in running if text(each, "metadata", "namespace") == home]
-    for found in (*others, *here[1:]):
-        namespace, name = text(found, "metadata", "namespace"), text(found, "metadata", "name")
+    running = [deployment for deployment in deployments if part(deployment, "spec", "replicas") != 0]
+    others = [deployment for deployment in running if text(deployment, "metadata", "namespace") != home]
+    here = [deployment for deployment in running if text(deployment, "metadata", "namespace") == home]
+    for deployment in (*others, *here[1:]):
+        namespace, name = text(deployment, "metadata", "namespace"), text(deployment, "metadata", "name")
         message = "it is another Deployment of Ballast; two that write the same nodes undo each other"
-        yield Finding("second-ballast", "warn", title(found), message, _stop(namespace, f"deployment {name}"))
+        yield Finding("second-ballast", "warn", title(deployment), message, _stop(namespace, f"deployment {name}"))
 
 
 def _other_prefixes(evidence: Evidence) -> Iterator[Finding]:

@@ -53,22 +53,22 @@ def extender(evidence: Evidence) -> Iterator[Finding]:
     http = evidence.settings.http
     serving = http.of_extender() or http
     port = serving.port
-    files = [(file, each) for file in scheduler_files(evidence.cluster) for each in _asking(file, port)]
+    files = [(file, extender) for file in scheduler_files(evidence.cluster) for extender in _asking(file, port)]
     if not files:
         raise CheckNotPossible(
             "no scheduler that can be seen asks an extender of Ballast: ballast profile extender prints one"
         )
-    for file, each in files:
-        url = text(each, "urlPrefix")
+    for file, extender in files:
+        url = text(extender, "urlPrefix")
         problems = [*_wrong_address(evidence, url, serving)]
         if urlsplit(url).path.split("/")[1:2] != ["scheduler"]:
             problems.append(f"the path of {url} is not /scheduler")
         fix = [f"urlPrefix: {_address(evidence, serving)}/scheduler"] if problems else []
         for key, why in (("nodeCacheCapable", "whole nodes are sent"), ("ignorable", "no pod is placed without it")):
-            if each.get(key) is not True:
+            if extender.get(key) is not True:
                 problems.append(f"without {key}: true {why}")
                 fix.append(f"{key}: true")
-        if text(each, "prioritizeVerb").partition("?")[0] != "prioritize":
+        if text(extender, "prioritizeVerb").partition("?")[0] != "prioritize":
             problems.append("without prioritizeVerb: prioritize it is not asked for scores")
             fix.append("prioritizeVerb: prioritize")
         if problems:
@@ -84,25 +84,25 @@ def trimaran(evidence: Evidence) -> Iterator[Finding]:
     asks its own metric provider); or several of its plugins run together.
     Fix: `watcherAddress: http://ballast.ballast:2020`
     """
-    found = [
+    arguments = [
         (file, plugin, args)
         for file in scheduler_files(evidence.cluster)
         for plugin in TRIMARAN
         for args in file.arguments(plugin)
     ]
-    if not found:
+    if not arguments:
         raise CheckNotPossible(
             "no scheduler that can be seen has plugins of Trimaran: ballast profile trimaran prints one"
         )
     serving = evidence.settings.http
-    for file, plugin, args in found:
+    for file, plugin, args in arguments:
         key = TRIMARAN[plugin]
         url = text(args, key)
         problems = [*_wrong_address(evidence, url, serving)] if url else [f"{plugin} has no {key}: it asks no Ballast"]
         if problems:
             fix = (f"{key}: {_address(evidence, serving, 'ballast')}",)
             yield Finding("pairing-trimaran", "fail", file.where, "; ".join(problems), fix)
-    for file in {file.where: file for file, _, _ in found}.values():
+    for file in {file.where: file for file, _, _ in arguments}.values():
         enabled = [plugin for plugin in TRIMARAN if file.enables(plugin)]
         if len(enabled) > 1:
             message = f"{' and '.join(enabled)} run together; their maintainers advise one at a time"
@@ -128,12 +128,14 @@ def crane(evidence: Evidence) -> Iterator[Finding]:
         raise CheckNotPossible("crane's annotations are not written, and no scheduler that can be seen reads them")
     if not writes:
         return
-    for each in evidence.cluster.all("/apis/apps/v1/deployments"):
-        name = text(each, "metadata", "name")
-        if name in _CRANE_CONTROLLERS and part(each, "spec", "replicas") != 0:
+    for deployment in evidence.cluster.all("/apis/apps/v1/deployments"):
+        name = text(deployment, "metadata", "name")
+        if name in _CRANE_CONTROLLERS and part(deployment, "spec", "replicas") != 0:
             message = "crane's own controller writes the same annotations as Ballast"
-            stop = f"kubectl -n {text(each, 'metadata', 'namespace')} scale deployment {name} --replicas=0"
-            yield Finding("pairing-crane", "fail", title(each), message, (stop, "BALLAST_PUBLISHING__CRANE=false"))
+            stop = f"kubectl -n {text(deployment, 'metadata', 'namespace')} scale deployment {name} --replicas=0"
+            yield Finding(
+                "pairing-crane", "fail", title(deployment), message, (stop, "BALLAST_PUBLISHING__CRANE=false")
+            )
 
 
 def asks_ballast(files: tuple[SchedulerFile, ...], serving: HttpSettings) -> bool:
@@ -143,10 +145,10 @@ def asks_ballast(files: tuple[SchedulerFile, ...], serving: HttpSettings) -> boo
 
 def _asking(file: SchedulerFile, port: int) -> Iterator[dict[str, object]]:
     """Extenders at a host that is named so, or at Ballast's port."""
-    for each in file.extenders:
-        parts = urlsplit(text(each, "urlPrefix"))
+    for extender in file.extenders:
+        parts = urlsplit(text(extender, "urlPrefix"))
         if "ballast" in (parts.hostname or "") or parts.netloc.endswith(f":{port}"):
-            yield dict(each)
+            yield dict(extender)
 
 
 def _wrong_address(evidence: Evidence, url: str, serving: HttpSettings) -> Iterator[str]:
@@ -158,8 +160,8 @@ def _wrong_address(evidence: Evidence, url: str, serving: HttpSettings) -> Itera
     if len(labels) < 2 or (len(labels) > 2 and labels[2] != "svc") or labels[0].isdigit():
         return  # not the name of a Service
     service, namespace = labels[0], labels[1]
-    found = evidence.cluster.find(f"/api/v1/namespaces/{namespace}/services/{service}")
-    if found is None:
+    target = evidence.cluster.find(f"/api/v1/namespaces/{namespace}/services/{service}")
+    if target is None:
         yield f"there is no Service {service} in namespace {namespace}"
         return
     try:
@@ -167,7 +169,7 @@ def _wrong_address(evidence: Evidence, url: str, serving: HttpSettings) -> Itera
     except ValueError:
         yield f"the port of {url} is no number"
         return
-    served = [each.get("port") for each in part(found, "spec", "ports") or ()]
+    served = [entry.get("port") for entry in part(target, "spec", "ports") or ()]
     if served and port not in served:
         yield f"the Service {service} has no port {port}, but {', '.join(map(str, served))}"
 
@@ -179,11 +181,11 @@ def _address(evidence: Evidence, serving: HttpSettings, service: str = "ballast-
 
 def _waiting(evidence: Evidence, check: str, schedulers: set[str]) -> Iterator[Finding]:
     """Pods that no scheduler has looked at, though its configuration is there: it does not run."""
-    found = evidence.cluster.all("/api/v1/pods", fieldSelector="status.phase=Pending")
+    pods = evidence.cluster.all("/api/v1/pods", fieldSelector="status.phase=Pending")
     for name in sorted(schedulers - {"", "default-scheduler"}):
         waiting = [
             pod
-            for pod in found
+            for pod in pods
             if text(pod, "spec", "schedulerName") == name
             and not part(pod, "spec", "nodeName")
             and not part(pod, "spec", "schedulingGates")

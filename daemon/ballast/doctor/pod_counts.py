@@ -36,7 +36,7 @@ def questions(settings: Settings) -> dict[str, str]:
 
 def counted(bodies: Mapping[str, bytes], problems: Mapping[str, str]) -> PodCounts:
     """From the answers to `questions`. Never raises for what a source said."""
-    found: dict[str, int] = {}
+    counts: dict[str, int] = {}
     failed = dict(problems)
     for resource, body in bodies.items():
         try:
@@ -49,5 +49,5 @@ def counted(bodies: Mapping[str, bytes], problems: Mapping[str, str]) -> PodCoun
                 f"the answer mixes the clusters {', '.join(clusters)}; choose one with BALLAST_PROMETHEUS__MATCHERS"
             )
         else:
-            found[resource] = int(np.nansum(table.values[:, 0]))
-    return PodCounts(min(found.values(), default=0), failed)
+            counts[resource] = int(np.nansum(table.values[:, 0]))
+    return PodCounts(min(counts.values(), default=0), failed)

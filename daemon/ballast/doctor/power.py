@@ -32,12 +32,12 @@ def feed(evidence: Evidence) -> Iterator[Finding]:
     Found: the policies cannot be used as they are; a feed does not answer, has no or several series, or is too old.
     Fix: the lines of the policy's `feed`, such as `feed: {query: site_available_watts, expectSeries: 2}`
     """
-    found = _read(evidence)
-    if found.problems:
-        for problem in found.problems:
+    policies = _read(evidence)
+    if policies.problems:
+        for problem in policies.problems:
             yield Finding("power-feed", "fail", "BALLAST_POWER__POLICIES", problem, ("ballast config check",))
         return
-    for policy in found.policies:
+    for policy in policies.policies:
         if policy.feed is not None:
             yield from _sampled(evidence, "power-feed", policy, policy.feed, "feed")
 
@@ -83,12 +83,14 @@ def autoscalers(evidence: Evidence) -> Iterator[Finding]:
             workload = _workload(evidence, place.member)
             if workload is None:
                 continue
-            found = index.detect(workload, policy.actuation)
+            detection = index.detect(workload, policy.actuation)
             show = f"kubectl -n {workload.namespace} get hpa,scaledobjects"
-            if found.problem:
-                yield Finding("power-autoscalers", "fail", place.member.name, found.problem, (show, "actuation: auto"))
-            if found.autoscaler is not None:
-                yield from _no_room(place.member, found.autoscaler, show)
+            if detection.problem:
+                yield Finding(
+                    "power-autoscalers", "fail", place.member.name, detection.problem, (show, "actuation: auto")
+                )
+            if detection.autoscaler is not None:
+                yield from _no_room(place.member, detection.autoscaler, show)
 
 
 def _read(evidence: Evidence) -> PolicyFindings:
@@ -101,10 +103,10 @@ def _read(evidence: Evidence) -> PolicyFindings:
 
 
 def _usable(evidence: Evidence) -> tuple[PowerPolicy, ...]:
-    found = _read(evidence)
-    if found.problems:
+    policies = _read(evidence)
+    if policies.problems:
         raise CheckNotPossible("the policies cannot be used as they are: see power-feed")
-    return found.policies
+    return policies.policies
 
 
 def _sampled(evidence: Evidence, check: str, policy: PowerPolicy, spec: FeedSpec, key: str) -> Iterator[Finding]:
@@ -112,14 +114,14 @@ def _sampled(evidence: Evidence, check: str, policy: PowerPolicy, spec: FeedSpec
     fix = _other(spec, key)
     try:
         with closing(_FeedReader(evidence, policy)) as read:
-            found = read.now(evidence)
+            sample = read.now(evidence)
     except (SettingsError, UsageError) as error:
         yield Finding(check, "fail", policy.name, str(error), fix)
         return
-    if found.watts is None:
-        yield Finding(check, "fail", policy.name, found.problem or "it has no sample", fix)
+    if sample.watts is None:
+        yield Finding(check, "fail", policy.name, sample.problem or "it has no sample", fix)
     else:
-        yield Finding(check, "ok", policy.name, f"{float(found.watts):,.1f} W")
+        yield Finding(check, "ok", policy.name, f"{float(sample.watts):,.1f} W")
 
 
 class _FeedReader:
@@ -178,24 +180,24 @@ def _workload(evidence: Evidence, member: Member) -> Workload | None:
         body = evidence.cluster.api.get(_path(evidence, member))
     except BallastError:
         return None
-    found = reader(plural, lambda key: True).read(body)
-    return found if isinstance(found, Workload) else None
+    workload = reader(plural, lambda key: True).read(body)
+    return workload if isinstance(workload, Workload) else None
 
 
 def _listed(evidence: Evidence, kind: str) -> tuple[Autoscaler, ...]:
     """None where the kind is not served, as without KEDA."""
     evidence.cluster.asked()
     try:
-        found = list_all(
+        listed = list_all(
             evidence.cluster.api, f"{_PATHS[kind]}{kind}", reader(kind, lambda key: True), {}, evidence.cluster.stop
         )
     except NotFound:
         return ()
     except ClusterError as error:
         raise CheckNotPossible(f"the {kind} cannot be read: {error}") from error
-    if found is None:
+    if listed is None:
         raise CheckNotPossible(f"the list of {kind} takes too long")
-    return tuple(found[0])
+    return tuple(listed[0])
 
 
 def _no_room(member: Member, autoscaler: Autoscaler, show: str) -> Iterator[Finding]:

@@ -67,17 +67,17 @@ def examine(evidence: Evidence, only: Sequence[str] = (), within: float = math.i
     if unknown:
         raise UsageError(f"--only: there is no check {unknown[0]!r}. Choose among {', '.join(CHECKS)}.")
     chosen = [name for name in CHECKS if not only or name in only]
-    found: list[Finding] = []
+    findings: list[Finding] = []
     timer = threading.Timer(min(max(0.0, within), threading.TIMEOUT_MAX), evidence.cluster.stop.set)
     timer.daemon = True
     timer.start()
     try:
         for name in chosen:
             late = evidence.clock.monotonic() - begun > within
-            found += [_late(name, within)] if late else _run(name, CHECKS[name], evidence)
+            findings += [_late(name, within)] if late else _run(name, CHECKS[name], evidence)
     finally:
         timer.cancel()
-    return report(found)
+    return report(findings)
 
 
 def _late(name: str, within: float) -> Finding:

@@ -148,8 +148,8 @@ def _refused(evidence: Evidence, rights: Sequence[Right]) -> Iterator[tuple[Righ
     with ThreadPoolExecutor(_ASKED_AT_ONCE) as pool:
         answers = list(pool.map(lambda question: _allowed(evidence, *question), questions))
     for right in rights:
-        asked = zip(questions, answers, strict=True)
-        refused = [verb for (each, verb), allowed in asked if each is right and not allowed]
+        answered = zip(questions, answers, strict=True)
+        refused = [verb for (needed, verb), allowed in answered if needed is right and not allowed]
         if refused:
             yield right, refused
 

@@ -39,25 +39,27 @@ class SchedulerFile(NamedTuple):
     def arguments(self, plugin: str) -> Iterator[Document]:
         """The arguments of a plugin, in every profile that has them."""
         for profile in self.profiles:
-            for each in _documents(profile.get("pluginConfig")):
-                if each.get("name") == plugin and isinstance(each.get("args"), dict):
-                    yield each["args"]
+            for entry in _documents(profile.get("pluginConfig")):
+                if entry.get("name") == plugin and isinstance(entry.get("args"), dict):
+                    yield entry["args"]
 
     def enables(self, plugin: str) -> bool:
         """Whether a profile enables a plugin at any point."""
         points = [part(profile, "plugins") or {} for profile in self.profiles]
-        enabled = [each for point in points for value in point.values() for each in _documents(part(value, "enabled"))]
-        return any(each.get("name") == plugin for each in enabled)
+        enabled = [
+            entry for point in points for value in point.values() for entry in _documents(part(value, "enabled"))
+        ]
+        return any(entry.get("name") == plugin for entry in enabled)
 
     def label_keys(self) -> set[str]:
         """Node labels that the plugin NodeAffinity prefers for every pod."""
-        found = set()
+        plugins = set()
         for args in self.arguments("NodeAffinity"):
             terms = part(args, "addedAffinity", "preferredDuringSchedulingIgnoredDuringExecution")
             for term in _documents(terms):
                 for expression in _documents(part(term, "preference", "matchExpressions")):
-                    found.add(text(expression, "key"))
-        return found
+                    plugins.add(text(expression, "key"))
+        return plugins
 
 
 def scheduler_files(cluster: ClusterView) -> tuple[SchedulerFile, ...]:
@@ -71,7 +73,7 @@ def scheduler_files(cluster: ClusterView) -> tuple[SchedulerFile, ...]:
             missing = error
     if missing is not None and not maps:
         raise CheckNotPossible(f"configurations of schedulers {missing}; run it as somebody who may read ConfigMaps")
-    return tuple(found for each in maps for found in _in(each))
+    return tuple(file for config_map in maps for file in _in(config_map))
 
 
 def _in(configmap: Document) -> Iterator[SchedulerFile]:
@@ -79,13 +81,13 @@ def _in(configmap: Document) -> Iterator[SchedulerFile]:
         if not isinstance(content, str) or _KIND not in content:
             continue
         try:
-            found = list(yaml.load_all(content, TreeLoader))
+            documents = list(yaml.load_all(content, TreeLoader))
         except (yaml.YAMLError, ValueError, RecursionError):
             continue
-        for each in _documents(found):
-            if each.get("kind") == _KIND:
-                yield SchedulerFile(title(configmap), each)
+        for item in _documents(documents):
+            if item.get("kind") == _KIND:
+                yield SchedulerFile(title(configmap), item)
 
 
 def _documents(value: Any) -> tuple[Document, ...]:
-    return tuple(each for each in value if isinstance(each, dict)) if isinstance(value, list | tuple) else ()
+    return tuple(item for item in value if isinstance(item, dict)) if isinstance(value, list | tuple) else ()

@@ -23,10 +23,12 @@ def preset_data(evidence: Evidence) -> Iterator[Finding]:
     Fix: `BALLAST_PROMETHEUS__PRESET=node-exporter,kubelet`, `BALLAST_TELEMETRY__RESOURCES=cpu,memory`
     """
     for resource, problem in _failed(evidence, "empty", "query"):
-        setting = next(each for each in evidence.settings.telemetry.resources if each.name == resource)
-        found = _presets_with(evidence, resource) if setting.query is None else ()
+        setting = next(entry for entry in evidence.settings.telemetry.resources if entry.name == resource)
+        presets = _presets_with(evidence, resource) if setting.query is None else ()
         present = evidence.settings.prometheus.preset
-        fix = tuple(f"BALLAST_PROMETHEUS__PRESET={present},{name}" for name in found) or _otherwise(evidence, resource)
+        fix = tuple(f"BALLAST_PROMETHEUS__PRESET={present},{name}" for name in presets) or _otherwise(
+            evidence, resource
+        )
         yield Finding("preset-data", "fail", resource, problem.text, fix)
 
 
@@ -47,8 +49,8 @@ def clusters_mixed(evidence: Evidence) -> Iterator[Finding]:
     Fix: `BALLAST_PROMETHEUS__MATCHERS=cluster="blue"`, a line for each value
     """
     reading = evidence.reading
-    for found in evidence.source.differences:
-        if found.label != "instance":
+    for mixture in evidence.source.differences:
+        if mixture.label != "instance":
             yield from _differing("clusters-mixed", evidence)
             return
     if any(problem.reason == "clusters" for problem in reading.failed.values()):
@@ -62,7 +64,7 @@ def duplicate_exporters(evidence: Evidence) -> Iterator[Finding]:
     Fix: `BALLAST_PROMETHEUS__MATCHERS=...`, a line for each value
     """
     evidence.reading  # noqa: B018 - the differences are found by it
-    if any(found.label == "instance" for found in evidence.source.differences):
+    if any(mixture.label == "instance" for mixture in evidence.source.differences):
         yield from _differing("duplicate-exporters", evidence)
     for resource, problem in _failed(evidence, "duplicate"):
         yield Finding("duplicate-exporters", "fail", resource, problem.text, problem.fix)
@@ -124,7 +126,7 @@ def unmeasured_nodes(evidence: Evidence) -> Iterator[Finding]:
     Fix: `BALLAST_PROMETHEUS__PRESET=node-exporter,windows-exporter`, `BALLAST_CLUSTER__NODE_SELECTOR=...`
     """
     reading, nodes = evidence.reading, evidence.nodes
-    excluded = {name for found in evidence.source.differences for name in found.nodes}
+    excluded = {name for mixture in evidence.source.differences for name in mixture.nodes}
     measured = {int(row) for samples in reading.samples.values() for row in samples.rows}
     without = [node for row, node in enumerate(nodes) if row not in measured and node.name not in excluded]
     if not measured or len(without) <= _FEW * len(nodes):
@@ -146,10 +148,12 @@ def _failed(evidence: Evidence, *reasons: str) -> list[tuple[str, ReadingProblem
 
 def _otherwise(evidence: Evidence, resource: str) -> tuple[str, ...]:
     """Other ways to measure a resource that cannot be read as it is configured."""
-    configured = {each.name: each for each in evidence.settings.telemetry.resources}
+    configured = {entry.name: entry for entry in evidence.settings.telemetry.resources}
     if configured[resource].query is not None:
         kept = [
-            each.name for each in configured.values() if each.query is None or each.name in BUILT_IN_PRESETS["kubelet"]
+            entry.name
+            for entry in configured.values()
+            if entry.query is None or entry.name in BUILT_IN_PRESETS["kubelet"]
         ]
         return (f"BALLAST_TELEMETRY__RESOURCES={','.join(kept) or 'cpu,memory'}",)
     return (
@@ -159,13 +163,13 @@ def _otherwise(evidence: Evidence, resource: str) -> tuple[str, ...]:
 
 
 def _presets_with(evidence: Evidence, resource: str) -> list[str]:
-    found = []
+    presets = []
     for preset, resources in BUILT_IN_PRESETS.items():
         if resource in resources and preset not in evidence.settings.prometheus.presets:
             samples = evidence.with_preset(preset).samples.get(resource)
             if samples is not None and samples.rows.size:
-                found.append(preset)
-    return found
+                presets.append(preset)
+    return presets
 
 
 def _differing(check: str, evidence: Evidence) -> Iterator[Finding]:

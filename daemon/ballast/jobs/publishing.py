@@ -52,8 +52,8 @@ class PublishingJob:
 
 def _others(keys: NodeKeys, nodes: Iterable[Node]) -> str | None:
     """Under which prefixes nodes have scores that are not ours; numbers would change from cycle to cycle."""
-    found = keys.others(nodes)
-    return f"nodes have scores under {', '.join(found)} too" if found else None
+    others = keys.others(nodes)
+    return f"nodes have scores under {', '.join(others)} too" if others else None
 
 
 def _rules(settings: Settings) -> LabelRules:

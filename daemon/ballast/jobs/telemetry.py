@@ -111,11 +111,11 @@ class TelemetryCycle:
         self._backfill(reading, names)
         self.last = reading
         if self._fallback is not None:
-            given = {name for name, samples in reading.samples.items() if samples.rows.size}
+            measured = {name for name, samples in reading.samples.items() if samples.rows.size}
             able = [name for name in self._fallback.resources if name in self._resources]
-            needed = [name for name in able if name not in given]
-            if wanted := self._witness.wanted(at, able, needed):
-                spare = self._fallback.read(at, names, wanted)
+            needed = [name for name in able if name not in measured]
+            if resources := self._witness.wanted(at, able, needed):
+                spare = self._fallback.read(at, names, resources)
                 self.witness_problem = "; ".join(sorted(set(spare.problems.values())))
                 self._witness.answered(at, failed=bool(spare.problems))
                 self._ingest(self._fallback, spare, names)
@@ -131,12 +131,12 @@ class TelemetryCycle:
 
         A clock that was set back starts again too: what was read before was stamped by another time.
         """
-        given = [resource for resource, samples in reading.samples.items() if samples.rows.size]
-        if not given:
+        measured = [resource for resource, samples in reading.samples.items() if samples.rows.size]
+        if not measured:
             return
         interval = self._given.interval
         oldest = reading.at - max(self._given.lengths.values()) + interval
-        since = min(self._read_until[resource] for resource in given)
+        since = min(self._read_until[resource] for resource in measured)
         start = max(oldest, since + interval) if since <= reading.at else oldest
         end = reading.at - interval
         if start <= end:
@@ -150,7 +150,7 @@ class TelemetryCycle:
                 if self._attempts < BACKFILL_ATTEMPTS:
                     return
         self._attempts = 0
-        self._read_until.update(dict.fromkeys(given, reading.at))
+        self._read_until.update(dict.fromkeys(measured, reading.at))
 
     def _ingest(self, source: Source, reading: Reading, names: NodeNames) -> None:
         """What is older than the node was of another node of that name."""
@@ -196,14 +196,14 @@ class TelemetryCycle:
     def _summarise(self, source: str, at: float, scale: Floats) -> tuple[dict[str, Window], Floats]:
         ring = self._rings[source]
         columns: Ints = ring.columns(self._lives.keys)
-        given = self._given
+        active = self._given
         resolution = self._pace(source) if source == "prometheus" else None
         windows = summarise_all(
             ring,
             columns,
-            lengths=given.lengths,
+            lengths=active.lengths,
             end=at,
-            rules=WindowRules(given.min_coverage, given.min_samples, self._max_age(source), resolution),
+            rules=WindowRules(active.min_coverage, active.min_samples, self._max_age(source), resolution),
             scale=scale,
             born=self._lives.born,
         )
@@ -216,8 +216,8 @@ class TelemetryCycle:
 
     def _max_age(self, source: str) -> Floats:
         """[resource]: the age from which a sample says nothing about now."""
-        given, paces = self._given, self._paces[source]
-        ages = [given.max_age or default_max_age(given.interval, paces.get(name, 0.0)) for name in self._resources]
+        active, paces = self._given, self._paces[source]
+        ages = [active.max_age or default_max_age(active.interval, paces.get(name, 0.0)) for name in self._resources]
         return np.array(ages, float)
 
     def _lend(
@@ -253,16 +253,16 @@ class TelemetryCycle:
         newest: Floats,
         sources: Mapping[str, str],
     ) -> NodeStates:
-        lives, now, given = self._lives, self._clock.monotonic(), self._given
+        lives, now, active = self._lives, self._clock.monotonic(), self._given
         primary = next(iter(windows.values()))
         states = node_states(
             nodes,
             self._resources,
-            given.weights,
+            active.weights,
             NodeEvidence(at, primary.known, newest, now - lives.first_seen, now - lives.last_down, lives.was_known),
             window=primary.seconds,
             max_age=np.array([self._max_age(sources[name])[row] for row, name in enumerate(self._resources)]),
-            forget_after=given.forget_after,
+            forget_after=active.forget_after,
         )
         lives.learn(states.known)
         return states

@@ -128,7 +128,7 @@ def _read(settings: Settings) -> Iterator[tuple[str, str]]:
 
     for name in chosen:
         with suppress(UsageError):
-            yield from ((each, name) for each in reads(part(name, {})))
+            yield from ((resource, name) for resource in reads(part(name, {})))
 
 
 def impossible_windows(settings: Settings) -> Iterator[str]:
@@ -169,9 +169,9 @@ def _authentication(settings: Settings) -> Iterator[str]:
         "an Authorization header in BALLAST_PROMETHEUS__HEADERS": "authorization" in map(str.lower, prometheus.headers),
         "a user in BALLAST_PROMETHEUS__URL": prometheus.url and "@" in urlsplit(prometheus.url).netloc,
     }
-    given = [name for name, value in ways.items() if value]
-    if len(given) > 1:
-        yield f"{' and '.join(given)} are different ways to authenticate: expected one of them. Unset the others."
+    chosen = [name for name, value in ways.items() if value]
+    if len(chosen) > 1:
+        yield f"{' and '.join(chosen)} are different ways to authenticate: expected one of them. Unset the others."
     yield from _together(settings, "prometheus", "username", "password_file")
 
 
@@ -198,15 +198,15 @@ def _pairs(settings: Settings) -> Iterator[str]:
             f'BALLAST_HTTP__CLIENT_CA_FILE is "{settings.http.client_ca_file}": client certificates need TLS. '
             "Set BALLAST_HTTP__TLS_CERT_FILE and BALLAST_HTTP__TLS_KEY_FILE too, or unset it."
         )
-    asked, everybody = settings.extender.client_ca_file, settings.http.client_ca_file
-    if asked and not settings.http.tls_cert_file:
+    own, everybody = settings.extender.client_ca_file, settings.http.client_ca_file
+    if own and not settings.http.tls_cert_file:
         yield (
-            f'BALLAST_EXTENDER__CLIENT_CA_FILE is "{asked}": client certificates need TLS. '
+            f'BALLAST_EXTENDER__CLIENT_CA_FILE is "{own}": client certificates need TLS. '
             "Set BALLAST_HTTP__TLS_CERT_FILE and BALLAST_HTTP__TLS_KEY_FILE too, or unset it."
         )
-    if asked and everybody and asked != everybody and settings.http.extender_bind is None:
+    if own and everybody and own != everybody and settings.http.extender_bind is None:
         yield (
-            f'BALLAST_EXTENDER__CLIENT_CA_FILE is "{asked}" and BALLAST_HTTP__CLIENT_CA_FILE "{everybody}": one port '
+            f'BALLAST_EXTENDER__CLIENT_CA_FILE is "{own}" and BALLAST_HTTP__CLIENT_CA_FILE "{everybody}": one port '
             "asks for certificates of one CA. Give the extender an address of its own in BALLAST_HTTP__EXTENDER_BIND, "
             "or unset one of them."
         )
@@ -236,10 +236,10 @@ def _windows(settings: Settings) -> Iterator[str]:
 def _batch(settings: Settings) -> Iterator[str]:
     batch = settings.batch
     for name in ("gather", "interval"):
-        given = getattr(batch, name)
-        if given > batch.timeout / 6:
+        duration = getattr(batch, name)
+        if duration > batch.timeout / 6:
             yield (
-                f"{variable('batch', name)} = {given.text} is more than a sixth of "
+                f"{variable('batch', name)} = {duration.text} is more than a sixth of "
                 f"BALLAST_BATCH__TIMEOUT = {batch.timeout.text}, after which no pod may be gated any more. "
                 f"Lower it to {batch.timeout / 6:g}s, or raise TIMEOUT."
             )
@@ -262,7 +262,7 @@ def _thresholds(settings: Settings) -> Iterator[str]:
 def _common(one: Limit, other: Limit) -> list[tuple[str, float, float]]:
     """(resource, limit, other limit) of each that both count for."""
     first, second = (
-        each if isinstance(each, Mapping) else dict.fromkeys(("cpu", "memory"), each) for each in (one, other)
+        limit if isinstance(limit, Mapping) else dict.fromkeys(("cpu", "memory"), limit) for limit in (one, other)
     )
     return [(name, value, second[name]) for name, value in first.items() if name in second]
 

@@ -25,11 +25,11 @@ class SecretFile:
     def read(self) -> str:
         """The content without trailing line ends. Raises SettingsError, naming the variable, never the content."""
         try:
-            seen = _version(self._path.stat())
-            if seen != self._seen:
+            version = _version(self._path.stat())
+            if version != self._seen:
                 with self._path.open("rb") as file:
-                    seen, content = _version(os.fstat(file.fileno())), file.read()
-                self._secret, self._seen = self._decode(content), seen
+                    version, content = _version(os.fstat(file.fileno())), file.read()
+                self._secret, self._seen = self._decode(content), version
         except OSError as error:
             raise self._unusable(f"expected a readable file ({error.strerror})") from None
         return self._secret

@@ -192,15 +192,15 @@ def _without_credentials(response: requests.Response, text: str) -> str:
 
 
 def _chain(error: BaseException) -> list[BaseException]:
-    found: list[BaseException] = []
+    causes: list[BaseException] = []
     pending: list[BaseException] = [error]
     while pending:
         current = pending.pop(0)
-        if not any(current is one for one in found):
-            found.append(current)
+        if not any(current is one for one in causes):
+            causes.append(current)
             inner = [current.__cause__, current.__context__, getattr(current, "reason", None), *current.args]
             pending += [item for item in inner if isinstance(item, BaseException)]
-    return found
+    return causes
 
 
 def _innermost(reasons: list[BaseException]) -> str:

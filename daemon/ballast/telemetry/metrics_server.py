@@ -31,9 +31,9 @@ class MetricsServerSource:
     name = "metrics-server"
 
     def __init__(self, get: Callable[[str], bytes], settings: Settings, metrics: Metrics) -> None:
-        wanted = {resource.name for resource in settings.telemetry.resources}
+        names = {resource.name for resource in settings.telemetry.resources}
         interval = float(settings.telemetry.interval)
-        self.resources = tuple(resource for resource in RESOURCES if resource in wanted)
+        self.resources = tuple(resource for resource in RESOURCES if resource in names)
         self._get = get
         self._metrics = metrics
         self._max_age = float(settings.windows.max_age or default_max_age(interval))
@@ -42,15 +42,15 @@ class MetricsServerSource:
 
     def read(self, at: float, names: NodeNames, resources: Sequence[str] | None = None) -> Reading:
         """The samples that are newer than those of earlier calls; one request."""
-        asked = [resource for resource in self.resources if resources is None or resource in resources]
-        if not asked:
+        chosen = [resource for resource in self.resources if resources is None or resource in resources]
+        if not chosen:
             return Reading(self.name, at, {})
         try:
             items = self._items()
         except TelemetryError as error:
             self._count("error")
             return Reading(
-                self.name, at, {}, failed=dict.fromkeys(asked, ReadingProblem("query", str(error))), queries=1
+                self.name, at, {}, failed=dict.fromkeys(chosen, ReadingProblem("query", str(error))), queries=1
             )
         self._count("ok" if items else "empty")
         if not items:
@@ -58,11 +58,11 @@ class MetricsServerSource:
                 "empty",
                 f"{PATH} lists no node; metrics-server has just started, or cannot reach the kubelets: see its log",
             )
-            return Reading(self.name, at, {}, failed=dict.fromkeys(asked, problem), queries=1)
+            return Reading(self.name, at, {}, failed=dict.fromkeys(chosen, problem), queries=1)
         rejected: Counter[str] = Counter()
         rows = names.rows([item.metadata.name for item in items])
         times = _times(items)
-        samples = {resource: self._samples(resource, at, items, rows, times, names, rejected) for resource in asked}
+        samples = {resource: self._samples(resource, at, items, rows, times, names, rejected) for resource in chosen}
         strangers = [item.metadata.name for item, row in zip(items, rows.tolist(), strict=True) if row in (-1, -2)]
         return Reading(
             self.name,

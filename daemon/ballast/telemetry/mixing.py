@@ -52,23 +52,27 @@ def difference(series: Mapping[str, Sequence[Labels]], own: Iterable[str] = ()) 
     `series` are those of each node.
     """
     ignored = SAME_THING.union(own, ("__name__",))
-    mixed = {node: found for node, found in series.items() if len(found) > 1 and len(_things(found, ignored)) > 1}
+    mixed = {
+        node: label_sets
+        for node, label_sets in series.items()
+        if len(label_sets) > 1 and len(_things(label_sets, ignored)) > 1
+    }
     if not mixed:
         return None
     counts: dict[str, int] = defaultdict(int)
-    for found in mixed.values():
-        for label in _differing(found, ignored):
+    for label_sets in mixed.values():
+        for label in _differing(label_sets, ignored):
             counts[label] += 1
     choice = _best(series, mixed, counts, ignored)
     label = choice.label if choice and choice.label in counts else min(counts, key=lambda name: (-counts[name], name))
-    values = sorted({labels.get(label, "") for found in mixed.values() for labels in found})
+    values = sorted({labels.get(label, "") for label_sets in mixed.values() for labels in label_sets})
     choice = choice or _plain(label)
     kept: dict[str, set[str]] = defaultdict(set)
-    for node, found in series.items():
-        for labels in found:
+    for node, label_sets in series.items():
+        for labels in label_sets:
             kept[choice.value(labels)].add(node)
-    wanted = {choice.value(labels) for found in mixed.values() for labels in found}
-    ordered = sorted(wanted, key=lambda value: (-len(kept[value]), value))
+    chosen = {choice.value(labels) for label_sets in mixed.values() for labels in label_sets}
+    ordered = sorted(chosen, key=lambda value: (-len(kept[value]), value))
     return Difference(
         label, tuple(values[:MOST_LINES]), frozenset(mixed), tuple(map(choice.matcher, ordered[:MOST_LINES]))
     )
@@ -101,11 +105,11 @@ def _best(
     ranked = []
     names = sorted(differing)
     for rank, choice in enumerate([*map(_plain, (*names, *_CHOOSABLE)), *_of_instances(names)]):
-        if not all(_separates(choice, found, ignored) for found in mixed.values()):
+        if not all(_separates(choice, label_sets, ignored) for label_sets in mixed.values()):
             continue
         kept: dict[str, set[str]] = defaultdict(set)
-        for node, found in series.items():
-            for labels in found:
+        for node, label_sets in series.items():
+            for labels in label_sets:
                 kept[choice.value(labels)].add(node)
         most = max(len(nodes) for nodes in kept.values())
         ranked.append((-most, len(kept), rank, choice))

@@ -98,7 +98,7 @@ class NodeNames:
     def _find(self, value: str) -> int:
         if SEPARATOR not in value:
             return self._find_one(value)
-        rows = [self._find_one(each) for each in value.split(SEPARATOR)]
+        rows = [self._find_one(name) for name in value.split(SEPARATOR)]
         return next((row for row in rows if row >= 0), max(rows))
 
     def _find_one(self, value: str) -> int:

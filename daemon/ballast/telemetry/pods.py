@@ -70,11 +70,11 @@ class PodUsage:
 
     def by_pod(self) -> dict[str, dict[str, float]]:
         """What each pod uses, as far as it is known."""
-        found: dict[str, dict[str, float]] = {}
+        usage: dict[str, dict[str, float]] = {}
         for resource, samples in self.samples.items():
             for row, value in zip(samples.rows.tolist(), samples.values.tolist(), strict=True):
-                found.setdefault(self.pods[row], {})[resource] = value
-        return found
+                usage.setdefault(self.pods[row], {})[resource] = value
+        return usage
 
 
 def named_by_pod(query: str) -> str:
@@ -169,16 +169,16 @@ def _keys(table: SeriesTable) -> list[tuple[str, str, str, str]]:
 
 def _summed(table: SeriesTable, ages: _Ages, oldest: float) -> tuple[list[str], list[float], list[float]]:
     """Pods, their use, and the Unix time of the newest sample in it; a container that ended does not count."""
-    found: dict[str, list[tuple[float, float]]] = {}
+    parts_of: dict[str, list[tuple[float, float]]] = {}
     for key, value in zip(_keys(table), table.values[:, 0].tolist(), strict=True):
         time = ages.of(key)
         if time is not None:
-            found.setdefault(key[0], []).append((time, value))
+            parts_of.setdefault(key[0], []).append((time, value))
     pods, values, times = [], [], []
-    for pod, parts in found.items():
+    for pod, parts in parts_of.items():
         newest = max((time for time, _ in parts if not math.isnan(time)), default=math.nan)
         live = (
-            [value for time, value in parts if not time < oldest] if newest >= oldest else [each for _, each in parts]
+            [value for time, value in parts if not time < oldest] if newest >= oldest else [part for _, part in parts]
         )
         pods.append(pod)
         values.append(sum(live))
@@ -254,6 +254,6 @@ def _from_metrics_server(said: PodAnswers) -> PodUsage:
 
 def _sum(containers: Sequence[_ContainerMetrics], resource: str) -> float | None:
     try:
-        return sum(quantity(each.usage[resource]) for each in containers) if containers else None
+        return sum(quantity(container.usage[resource]) for container in containers) if containers else None
     except (KeyError, ValueError):
         return None

@@ -56,18 +56,18 @@ def chosen(settings: Settings, label: str | None = None, window: str | None = No
     `label` names the nodes (several are separated by commas), by default that of the settings; `window` is the range of
     every `rate`. Raises UsageError for a preset of a package that cannot be used.
     """
-    given = label or settings.telemetry.node_label
-    labels = tuple(given.split(",")) if given else ()
+    configured = label or settings.telemetry.node_label
+    labels = tuple(configured.split(",")) if configured else ()
     window = window or rate_window(settings.telemetry.interval)
     return [_of(name, labels, settings, window) for name in settings.prometheus.presets]
 
 
 def queries(settings: Settings, label: str | None = None) -> dict[str, str]:
     """Resource → PromQL of the first preset that measures it."""
-    found: dict[str, str] = {}
+    ages: dict[str, str] = {}
     for preset in reversed(chosen(settings, label)):
-        found |= preset.queries
-    return found
+        ages |= preset.queries
+    return ages
 
 
 def freshness(settings: Settings, label: str | None = None) -> str:
@@ -153,6 +153,6 @@ def _only(pods: Iterable[str] | None) -> tuple[str, ...]:
     if pods is None:
         return ()
     split = [pod.partition("/") for pod in pods]
-    namespaces, names = ("|".join(sorted({each[part] for each in split})) for part in (0, 2))
+    namespaces, names = ("|".join(sorted({name[part] for name in split})) for part in (0, 2))
     dot = "[.]"
     return (f'namespace=~"{namespaces.replace(".", dot)}"', f'pod=~"{names.replace(".", dot)}"')

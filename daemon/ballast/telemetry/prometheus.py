@@ -47,10 +47,10 @@ class PrometheusSource:
 
     def read(self, at: float, names: NodeNames, resources: Sequence[str] | None = None) -> Reading:
         """The samples at `at` from one instant query per resource and one for their age."""
-        asked = self._asked() if resources is None else self._asked().only(resources)
+        query_set = self._asked() if resources is None else self._asked().only(resources)
         grid = Grid(at, 1.0, 1)
-        raw = bool(asked.raw) and self._assembly.check.due(at)
-        return next(self._assembly.readings(grid, asked, self._ask(asked, grid, raw=raw), names))
+        raw = bool(query_set.raw) and self._assembly.check.due(at)
+        return next(self._assembly.readings(grid, query_set, self._ask(query_set, grid, raw=raw), names))
 
     def backfill(self, start: float, end: float, step: float, names: NodeNames) -> Iterator[Reading]:
         """Asks in pieces: few enough points for the server's limit, the body limit and a short decoding.
@@ -58,16 +58,16 @@ class PrometheusSource:
         A resource that failed is not asked again; its sentence is in every later reading.
         """
         left = int((end - start) / step + 1e-6) + 1 if end >= start else 0
-        asked, piece, most = self._asked(), _FIRST_PIECE, MAX_POINTS
+        query_set, piece, most = self._asked(), _FIRST_PIECE, MAX_POINTS
         while left:
             grid = Grid(start, step, min(piece, left))
-            answers = self._ask(asked, grid)
+            answers = self._ask(query_set, grid)
             if grid.count > 1 and _too_large(answers):
                 piece = most = grid.count // 2
                 continue
-            yield from self._assembly.readings(grid, asked, answers, names)
-            if failed := answers.failures(asked):
-                asked, most = asked.without(failed), MAX_POINTS
+            yield from self._assembly.readings(grid, query_set, answers, names)
+            if failed := answers.failures(query_set):
+                query_set, most = query_set.without(failed), MAX_POINTS
             piece = min(most, _next_piece(answers))
             start, left = grid.time(grid.count), left - grid.count
 
@@ -77,8 +77,8 @@ class PrometheusSource:
         """The undecoded usage of `pods`, named namespace/name, or of all, as far as cadvisor measures the resources."""
         texts = presets.pod_queries(self._settings, pods)
         known = tuple(name for name in resources if name in texts)
-        asked = {name: texts[name] for name in known} | {NEWEST: presets.pod_freshness(self._settings, pods)}
-        bodies, problems = self.ask_about_pods({name: named_by_pod(text) for name, text in asked.items()}, at)
+        queries = {name: texts[name] for name in known} | {NEWEST: presets.pod_freshness(self._settings, pods)}
+        bodies, problems = self.ask_about_pods({name: named_by_pod(text) for name, text in queries.items()}, at)
         max_age, skew = ages(self._settings)
         count = None if pods is None else len(pods)
         return PodAnswers(at, bodies, problems, known, max_age, skew, self._client.url, count)
@@ -98,16 +98,16 @@ class PrometheusSource:
 
     def scrape_intervals(self, start: float, end: float, step: float) -> dict[str, float]:
         """Seconds between scrapes by resource, as far as the ages of the samples since `start` tell them."""
-        asked, seen = self._asked(), ScrapeIntervals()
-        for freshness in asked.freshness:
+        query_set, scrapes = self._asked(), ScrapeIntervals()
+        for freshness in query_set.freshness:
             count = int((end - start) / step + 1e-6) + 1
             for first in range(0, count, _TIMES_AT_ONCE):
                 grid = Grid(start + first * step, step, min(_TIMES_AT_ONCE, count - first))
-                table = self._table(FRESHNESS, self._client.start(freshness, grid), asked.labels, grid)
+                table = self._table(FRESHNESS, self._client.start(freshness, grid), query_set.labels, grid)
                 if isinstance(table, SeriesTable):
-                    seen.seen(freshness, table.nodes[:LOOKED_AT], table.values[:LOOKED_AT])
-        found = {question.resource: seen.of(question.freshness) for question in reversed(asked.asked)}
-        return {resource: seconds for resource, seconds in found.items() if seconds is not None}
+                    scrapes.seen(freshness, table.nodes[:LOOKED_AT], table.values[:LOOKED_AT])
+        intervals = {question.resource: scrapes.of(question.freshness) for question in reversed(query_set.asked)}
+        return {resource: seconds for resource, seconds in intervals.items() if seconds is not None}
 
     @property
     def differences(self) -> tuple[Difference, ...]:

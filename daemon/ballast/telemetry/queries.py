@@ -54,10 +54,10 @@ class QuerySet:
 
     def without(self, failed: Mapping[Query, str]) -> QuerySet:
         """The queries without those that failed; a resource that is left without one has its sentence."""
-        asked = tuple(question for question in self.asked if question not in failed)
-        left = {question.resource for question in asked}
+        questions = tuple(question for question in self.asked if question not in failed)
+        left = {question.resource for question in questions}
         lost = {question.resource: problem for question, problem in failed.items() if question.resource not in left}
-        return QuerySet(asked, {**self.problems, **lost})
+        return QuerySet(questions, {**self.problems, **lost})
 
     @property
     def freshness(self) -> tuple[str, ...]:
@@ -77,15 +77,15 @@ class QuerySet:
 
 def questions(settings: Settings, window: str | None = None) -> QuerySet:
     """From the presets and RESOURCES; `window` is the range of every `rate` of a preset."""
-    asked: list[Query] = []
+    queries: list[Query] = []
     problems: dict[str, str] = {}
     for resource in settings.telemetry.resources:
-        found = _asked(resource, settings, window)
-        if isinstance(found, str):
-            problems[resource.name] = found
+        query = _asked(resource, settings, window)
+        if isinstance(query, str):
+            problems[resource.name] = query
         else:
-            asked += found
-    return QuerySet(tuple(asked), problems)
+            queries += query
+    return QuerySet(tuple(queries), problems)
 
 
 def joined(expressions: Sequence[str]) -> str:

@@ -43,10 +43,10 @@ class Answers:
 
     def failures(self, questions: QuerySet) -> dict[Query, str]:
         """A sentence for each question of which a query failed."""
-        asked = [
+        queries = [
             (question, _failure(self.values[question], self.newest[question.freshness])) for question in questions.asked
         ]
-        return {question: problem for question, problem in asked if problem is not None}
+        return {question: problem for question, problem in queries if problem is not None}
 
 
 @dataclass
@@ -79,23 +79,23 @@ class ReadingBuilder:
     def readings(self, grid: Grid, questions: QuerySet, answers: Answers, names: NodeNames) -> Iterator[Reading]:
         """One reading per time of the grid."""
         self._observe(grid, questions, answers, names)
-        found = _Found([{} for _ in range(grid.count)], [Counter() for _ in range(grid.count)])
+        samples = _Found([{} for _ in range(grid.count)], [Counter() for _ in range(grid.count)])
         failed = {name: ReadingProblem("query", text) for name, text in questions.problems.items()}
-        failed |= self._resources(questions, answers, grid, names, found)
+        failed |= self._resources(questions, answers, grid, names, samples)
         tables = [
             table for table in (*answers.values.values(), *answers.newest.values()) if isinstance(table, SeriesTable)
         ]
-        warnings = self._remarks.kept(self._remarks.heard(tables) | found.warnings)
-        mixtures = (*self.check.mixtures, *dict.fromkeys(found.mixtures))
-        scrapes = {each.resource: self.scrapes.of(each.freshness) for each in reversed(questions.asked)}
+        warnings = self._remarks.kept(self._remarks.heard(tables) | samples.warnings)
+        mixtures = (*self.check.mixtures, *dict.fromkeys(samples.mixtures))
+        scrapes = {question.resource: self.scrapes.of(question.freshness) for question in reversed(questions.asked)}
         for index in range(grid.count):
             yield Reading(
                 source=self._source,
                 at=grid.time(index),
-                samples=found.samples[index],
+                samples=samples.samples[index],
                 failed=failed,
-                rejected=+found.rejected[index],
-                strangers=tuple(sorted(found.strangers)[:_NAMED_STRANGERS]),
+                rejected=+samples.rejected[index],
+                strangers=tuple(sorted(samples.strangers)[:_NAMED_STRANGERS]),
                 warnings=warnings,
                 queries=answers.queries if index == 0 else 0,
                 mixtures=mixtures,
@@ -126,7 +126,7 @@ class ReadingBuilder:
                     said.append(problem)
                 for already, more in zip(found.samples, samples, strict=False):
                     already[resource] = _first(already[resource], more) if resource in already else more
-            if any(each.get(resource) is not None and each[resource].rows.size for each in found.samples):
+            if any(sample.get(resource) is not None and sample[resource].rows.size for sample in found.samples):
                 found.warnings.update(problem.text for problem in said if problem.reason == "query")
             elif said:
                 problems[resource] = min(said, key=lambda problem: problem.reason == "empty")
@@ -171,7 +171,7 @@ class ReadingBuilder:
         samples += self._accepted(question, replace(table, values=values), rows, times, grid, names, rejected)
         for counted, more in zip(found.rejected, rejected, strict=True):
             counted.update(more)
-        highest = max((float(each.values.max(initial=0.0)) for each in samples), default=0.0)
+        highest = max((float(sample.values.max(initial=0.0)) for sample in samples), default=0.0)
         if highest > SUSPICIOUS_RATIO:
             limit = f"ratios 0..1 are expected, values above {largest:g} do not count"
             found.warnings.add(f"{question.resource} goes above {SUSPICIOUS_RATIO:g}; {limit}")
@@ -318,11 +318,11 @@ def sample_times(
     index = np.fromiter((known.get(node, -1) for node in table.named(labels)), dtype=np.int64, count=len(table))
     if not times.shape[0]:
         return np.full(table.values.shape, np.nan)
-    found = np.where(index[:, None] >= 0, times[index], np.nan)
+    own_times = np.where(index[:, None] >= 0, times[index], np.nan)
     lost = (index < 0) & (rows >= 0)
     if lost.any():
-        found[lost] = _oldest_by_row(known, times, names)[rows[lost]]
-    return found
+        own_times[lost] = _oldest_by_row(known, times, names)[rows[lost]]
+    return own_times
 
 
 def newest_by_label(newest: SeriesTable, named_by: tuple[str, ...] | None = None) -> tuple[dict[str, int], Floats]:

@@ -61,10 +61,10 @@ class SeriesTable:
     def nodes(self) -> list[str]:
         """[series] the value of the first of the requested labels that the series has, "" without any."""
         first, *others = self.columns.values() or ([""] * len(self),)
-        found = first
+        series = first
         for column in others:
-            found = [node or value for node, value in zip(found, column, strict=True)]
-        return found
+            series = [node or value for node, value in zip(series, column, strict=True)]
+        return series
 
     def named(self, labels: Sequence[str]) -> list[str]:
         """[series] the values of these labels that the series has, joined; of another requested label without any."""
@@ -208,8 +208,8 @@ def _not_prometheus(body: bytes, url: str) -> str:
 @lru_cache(maxsize=64)
 def _decoder(kind: str, labels: tuple[str, ...]) -> msgspec.json.Decoder[list[Any]]:
     """Only the needed labels become objects; everything else in a series is skipped."""
-    wanted = {label: f"node{index}" for index, label in enumerate(dict.fromkeys(labels))}
-    names = wanted | {"cluster": wanted.get("cluster", "cluster"), GROUP_LABEL: "group", UNIT_LABEL: "unit"}
+    fields = {label: f"node{index}" for index, label in enumerate(dict.fromkeys(labels))}
+    names = fields | {"cluster": fields.get("cluster", "cluster"), GROUP_LABEL: "group", UNIT_LABEL: "unit"}
     metric = msgspec.defstruct(
         "Metric", [(name, str, msgspec.field(name=label, default="")) for label, name in names.items()], gc=False
     )

@@ -31,14 +31,14 @@ class ScrapeIntervals:
         newest = self._newest.setdefault(freshness, {})
         distances = self._distances.setdefault(freshness, deque(maxlen=_DISTANCES))
         for label, row in zip(labels, times.tolist(), strict=True):
-            found = sorted({time for time in row if not math.isnan(time)})
-            if not found:
+            distinct = sorted({time for time in row if not math.isnan(time)})
+            if not distinct:
                 continue
             last = newest.get(label, -math.inf)
-            newest[label] = max(found[-1], last)
-            if found[-1] >= last > -math.inf:
-                found = [last, *(time for time in found if time > last)]
-            distances.extend(later - earlier for earlier, later in pairwise(found))
+            newest[label] = max(distinct[-1], last)
+            if distinct[-1] >= last > -math.inf:
+                distinct = [last, *(time for time in distinct if time > last)]
+            distances.extend(later - earlier for earlier, later in pairwise(distinct))
         if len(newest) > 4 * LOOKED_AT:
             newest.clear()
         self._known.pop(freshness, None)

@@ -45,16 +45,18 @@ class SeriesCheck:
             table = newest[freshness]
             if not isinstance(table, SeriesTable) or not table.every:
                 continue
-            question = next(each for each in asked.asked if each.freshness == freshness)
+            question = next(candidate for candidate in asked.asked if candidate.freshness == freshness)
             checked = True
             self._compare(question, table, names, max(self._lag, scrapes + 15.0))
-            self._resources[freshness] = [each.resource for each in asked.asked if each.freshness == freshness]
+            self._resources[freshness] = [
+                candidate.resource for candidate in asked.asked if candidate.freshness == freshness
+            ]
         self._due = at + EVERY if checked and not self._found else at
 
     def excluded(self, freshness: str) -> frozenset[str]:
         """The nodes whose series must not be merged."""
-        found = self._found.get(freshness)
-        return frozenset() if found is None else found.nodes
+        kept = self._found.get(freshness)
+        return frozenset() if kept is None else kept.nodes
 
     def advice(self, labels: tuple[str, ...]) -> Advice:
         """What to set where these labels name no node; empty if it is not known."""
@@ -68,7 +70,7 @@ class SeriesCheck:
     @property
     def mixtures(self) -> tuple[Mixture, ...]:
         """What differs, in words."""
-        return tuple(self._mixture(*each) for each in self._found.items())
+        return tuple(self._mixture(*mixture) for mixture in self._found.items())
 
     def line(self, matcher: str) -> str:
         """The setting with this matcher beside those that are set."""
@@ -86,11 +88,11 @@ class SeriesCheck:
         for index in np.flatnonzero(live).tolist():
             series[names.nodes[rows[index]].name].append(table.every[index])
         own = question.preset.own if question.preset else frozenset()
-        found = difference(series, (*own, GROUP_LABEL))
-        if found is None:
+        mixture = difference(series, (*own, GROUP_LABEL))
+        if mixture is None:
             self._found.pop(question.freshness, None)
         else:
-            self._found[question.freshness] = found
+            self._found[question.freshness] = mixture
         if len(series) < len(names):
             self._advice[question.labels] = advice(table.every, question.labels, names)
 
@@ -129,22 +131,22 @@ class Advice(NamedTuple):
 
 def advice(series: Sequence[Mapping[str, str]], labels: Sequence[str], names: NodeNames) -> Advice:
     """From the labels of some series that do not find their nodes by `labels`."""
-    seen = series[:_LOOKED_AT]
-    found = sorted({name for each in seen for name in each} - {"__name__", *labels})
-    if not seen or not len(names):
+    sample = series[:_LOOKED_AT]
+    candidates = sorted({name for labels_of in sample for name in labels_of} - {"__name__", *labels})
+    if not sample or not len(names):
         return Advice()
-    shares = {name: _share(seen, name, names) for name in found}
-    best = max(found, key=lambda name: (shares[name], name in ("node", "nodename"), name), default=None)
+    shares = {name: _share(sample, name, names) for name in candidates}
+    best = max(candidates, key=lambda name: (shares[name], name in ("node", "nodename"), name), default=None)
     if best is not None and shares[best] >= ENOUGH:
         line = _node_label(best)
         return Advice(f"the label {best} names them: {line}", (line,))
-    for name in (*labels, *found):
-        if rewrite := _rewrite([each.get(name, "") for each in seen], names):
+    for name in (*labels, *candidates):
+        if rewrite := _rewrite([labels_of.get(name, "") for labels_of in sample], names):
             line = f"BALLAST_TELEMETRY__NODE_REWRITE='{rewrite}'"
             before = () if name in labels else (_node_label(name),)
-            where = "".join(f" with {each}" for each in before)
+            where = "".join(f" with {text}" for text in before)
             return Advice(f"names have more than the node's{where}: {line}", (*before, line))
-    shown = ", ".join(found[:_SHOWN])
+    shown = ", ".join(candidates[:_SHOWN])
     line = _node_label("node")
     return Advice(
         f"no label names a node (labels: {shown}); add one where the exporter is scraped, then set {line}: "
@@ -158,7 +160,7 @@ def _node_label(name: str) -> str:
 
 
 def _share(seen: Sequence[Mapping[str, str]], label: str, names: NodeNames) -> float:
-    rows = {names.row(value) for each in seen if (value := each.get(label))}
+    rows = {names.row(value) for labels_of in seen if (value := labels_of.get(label))}
     return len([row for row in rows if row >= 0]) / min(len(names), len(seen))
 
 

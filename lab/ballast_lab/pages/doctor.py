@@ -49,18 +49,18 @@ def markdown() -> str:
 
 def described(check: Check) -> tuple[str, str, str]:
     """(what is asked, what is found, what fixes it). Raises ValueError for a check that does not say all three."""
-    asked, _, rest = inspect.cleandoc(check.__doc__ or "").partition("\n\nFound:")
-    found, _, fix = rest.partition("\nFix:")
-    if not (asked and found and fix):
+    question, _, rest = inspect.cleandoc(check.__doc__ or "").partition("\n\nFound:")
+    faults, _, fix = rest.partition("\nFix:")
+    if not (question and faults and fix):
         raise ValueError(f"{check.__module__}.{check.__name__}: expected a line, then `Found:` and `Fix:`")
-    return asked, " ".join(found.split()), " ".join(fix.split())
+    return question, " ".join(faults.split()), " ".join(fix.split())
 
 
 def _section(name: str, check: Check) -> Iterator[str]:
-    asked, found, fix = described(check)
+    question, faults, fix = described(check)
     yield f"## {name}\n"
-    yield f"{asked}\n"
-    for title, content in (("Found", found), ("Fix", fix), ("Daemon", describe_daemon(name))):
+    yield f"{question}\n"
+    for title, content in (("Found", faults), ("Fix", fix), ("Daemon", describe_daemon(name))):
         yield textwrap.fill(
             f"* **{title}:** {content}", _WIDTH, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False
         )
@@ -72,8 +72,9 @@ def _conditions() -> Iterator[str]:
     yield "The daemon says by [conditions](reference/conditions.md) what it sees of the same faults itself.\n"
     yield "| check | conditions | only the doctor sees |"
     yield "|---|---|---|"
-    for name, seen in SEEN.items():
-        yield f"| `{name}` | {', '.join(f'`{each}`' for each in seen.conditions) or '–'} | {seen.unseen or '–'} |"
+    for name, view in SEEN.items():
+        conditions = ", ".join(f"`{condition}`" for condition in view.conditions)
+        yield f"| `{name}` | {conditions or '–'} | {view.unseen or '–'} |"
     yield ""
 
 
@@ -134,11 +135,11 @@ SEEN: Mapping[str, DaemonView] = {
 
 def describe_daemon(check: str) -> str:
     """What the page says of the daemon."""
-    seen = SEEN[check]
-    said = ", ".join(f"`{each}`" for each in seen.conditions)
-    if not seen.conditions:
-        return f"cannot see it: {seen.unseen[:1].lower()}{seen.unseen[1:]}"
-    return f"{said}. Only the doctor sees: {seen.unseen[:1].lower()}{seen.unseen[1:]}" if seen.unseen else f"{said}."
+    view = SEEN[check]
+    said = ", ".join(f"`{condition}`" for condition in view.conditions)
+    if not view.conditions:
+        return f"cannot see it: {view.unseen[:1].lower()}{view.unseen[1:]}"
+    return f"{said}. Only the doctor sees: {view.unseen[:1].lower()}{view.unseen[1:]}" if view.unseen else f"{said}."
 
 
 if __name__ == "__main__":

@@ -52,12 +52,12 @@ def limits_of(settings: Iterable[Json]) -> dict[str, float]:
 
 def hot(nodes: Iterable[Json], limits: Mapping[str, float]) -> list[dict[str, Any]]:
     """Known nodes with a mean load at or above a limit, the most loaded first: `{"node", "load": {resource: mean}}`."""
-    found = []
+    hottest = []
     for node in nodes:
         loads = {name: mean for name in limits if (mean := mean_of(node, name)) is not None}
         if node["state"] == "known" and any(mean >= limits[name] for name, mean in loads.items()):
-            found.append({"node": node["name"], "load": loads})
-    return sorted(found, key=lambda each: (-max(each["load"].values()), each["node"]))
+            hottest.append({"node": node["name"], "load": loads})
+    return sorted(hottest, key=lambda node: (-max(node["load"].values()), node["node"]))
 
 
 def busiest(node: Json) -> float:
@@ -67,14 +67,14 @@ def busiest(node: Json) -> float:
 
 def today(evictions: Json, power: Json, plans: Sequence[Json], since: float) -> dict[str, Any]:
     """What was done since an instant, as far as the daemon remembers."""
-    recent = [each for each in evictions["recent"] if each["time"] >= since]
-    shares = [share for each in recent if (share := each["measured"].get("share")) is not None]
+    recent = [eviction for eviction in evictions["recent"] if eviction["time"] >= since]
+    shares = [share for eviction in recent if (share := eviction["measured"].get("share")) is not None]
     changes = [
         action for policy in power["policies"] for action in policy.get("actions", ()) if action["time"] >= since
     ]
     return {
         "plans": sum(plan["time"] >= since for plan in plans),
-        "evictions": dict(Counter(each["status"] for each in recent)),
+        "evictions": dict(Counter(eviction["status"] for eviction in recent)),
         "measured_share": sum(shares) / len(shares) if shares else None,
         "power_changes": len(changes),
         "replicas_changed": sum(abs(count) for action in changes for count in action["changes"].values()),
@@ -83,10 +83,10 @@ def today(evictions: Json, power: Json, plans: Sequence[Json], since: float) -> 
 
 def wrong(status: Json, evictions: Json) -> list[dict[str, str]]:
     """What is wrong now: `{"what", "message"}`, conditions last."""
-    found = []
+    problems = []
 
     def add(what: str, message: str) -> None:
-        found.append({"what": what, "message": message})
+        problems.append({"what": what, "message": message})
 
     if not status["ready"]:
         add("NotReady", "the daemon is not ready; see /readyz?verbose")
@@ -99,11 +99,11 @@ def wrong(status: Json, evictions: Json) -> list[dict[str, str]]:
             add(f"{job['job']} failed", job["sentence"])
     if evictions["breaker"]:
         add("EvictionsHalted", evictions["breaker"])
-    for each in status["conditions"]:
-        bad = "False" if each["type"] in GOOD else "True"
-        if each["status"] == bad and each["type"] not in (*WANTED, *(one["what"] for one in found)):
-            add(f"not {each['type']}" if each["type"] in GOOD else each["type"], each["message"])
-    return found
+    for condition in status["conditions"]:
+        bad = "False" if condition["type"] in GOOD else "True"
+        if condition["status"] == bad and condition["type"] not in (*WANTED, *(one["what"] for one in problems)):
+            add(f"not {condition['type']}" if condition["type"] in GOOD else condition["type"], condition["message"])
+    return problems
 
 
 def _deviation(values: Sequence[float]) -> float | None:

@@ -22,9 +22,9 @@ def status(url: UrlOption = None, namespace: NamespaceOption = None, output: Out
 
     Exit code: 0 if nothing is wrong, 1 if something is or no daemon answers, 2 for wrong use.
     """
-    found = overview(find(url, namespace))
-    typer.echo(json.dumps(found, allow_nan=False) if output is Output.JSON else screen(found))
-    if found["wrong"]:
+    view = overview(find(url, namespace))
+    typer.echo(json.dumps(view, allow_nan=False) if output is Output.JSON else screen(view))
+    if view["wrong"]:
         raise typer.Exit(1)
 
 
@@ -73,14 +73,14 @@ def screen(found: Mapping[str, Any]) -> str:
         f"balanced  {_balanced(found)}",
         f"spread    {spread_words(found['spread']) or 'unknown'}",
     ]
-    lines += [f"  hot     {each['node']}: {_percents(each['load'])}" for each in found["hot"][:NAMED]]
+    lines += [f"  hot     {node['node']}: {_percents(node['load'])}" for node in found["hot"][:NAMED]]
     if more := len(found["hot"]) - NAMED:
         lines += [f"  hot     and {more} more; see `ballast top`"] if more > 0 else []
-    lines += [f"parts     {', '.join(_part(name, each) for name, each in found['parts'].items())}"]
+    lines += [f"parts     {', '.join(_part(name, state) for name, state in found['parts'].items())}"]
     lines += [f"today     {_today(found['today'])}"]
     wrongs: Sequence[Mapping[str, str]] = found["wrong"]
     lines += [f"wrong     {'nothing' if not wrongs else f'{len(wrongs)}, see below; `ballast doctor` names fixes'}"]
-    lines += [f"  {each['what']}: {each['message']}" for each in wrongs]
+    lines += [f"  {wrong['what']}: {wrong['message']}" for wrong in wrongs]
     return "\n".join(lines)
 
 

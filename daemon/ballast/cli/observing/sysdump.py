@@ -56,12 +56,12 @@ class Dump:
     def add(self, name: str, read: Callable[[], bytes]) -> bytes | None:
         """Reads one file; what fails is noted. Returns it as it was."""
         try:
-            found = read()
+            content = read()
         except BallastError as error:
             self.missing[name] = redacted(str(error), self.secrets)
             return None
-        self.files[name] = redacted(found.decode("utf-8", "replace"), self.secrets)
-        return found
+        self.files[name] = redacted(content.decode("utf-8", "replace"), self.secrets)
+        return content
 
 
 def sysdump(
@@ -155,7 +155,7 @@ def _parts(answer: bytes | None) -> list[int]:
 def _pods(api: KubeApi, base: str) -> bytes:
     """The pods of the installation, without environment and volumes."""
     answer = json.loads(api.get(f"{base}/pods", query={"labelSelector": SELECTOR}))
-    return json.dumps([_pod(each) for each in answer["items"]], indent=2).encode()
+    return json.dumps([_pod(pod) for pod in answer["items"]], indent=2).encode()
 
 
 def _pod(pod: dict[str, Any]) -> dict[str, Any]:
@@ -167,20 +167,20 @@ def _pod(pod: dict[str, Any]) -> dict[str, Any]:
         "phase": status.get("phase"),
         "conditions": status.get("conditions"),
         "containers": [
-            {key: each.get(key) for key in ("name", "image", "ready", "restartCount", "state", "lastState")}
-            for each in states
+            {key: container.get(key) for key in ("name", "image", "ready", "restartCount", "state", "lastState")}
+            for container in states
         ],
     }
 
 
 def _logs(dump: Dump, api: KubeApi, base: str, pod: dict[str, Any]) -> None:
     for container in pod["containers"]:
-        asked: dict[str, str | int] = {"container": container["name"], "tailLines": LOG_LINES, "limitBytes": LOG_BYTES}
+        query: dict[str, str | int] = {"container": container["name"], "tailLines": LOG_LINES, "limitBytes": LOG_BYTES}
         name = f"logs/{pod['name']}-{container['name']}"
         path = f"{base}/pods/{pod['name']}/log"
-        dump.add(f"{name}.log", partial(api.get, path, query=asked))
+        dump.add(f"{name}.log", partial(api.get, path, query=query))
         if container["restartCount"]:
-            before = {**asked, "previous": "true"}
+            before = {**query, "previous": "true"}
             dump.add(f"{name}-previous.log", partial(api.get, path, query=before))
 
 
@@ -244,16 +244,16 @@ def redacted(text: str, secrets: Iterable[str] = ()) -> str:
 
 def known_secrets(environ: Mapping[str, str] = os.environ) -> frozenset[str]:
     """Secrets that this machine's own settings hold or name: inline ones and the content of secret files."""
-    found = set()
+    values = set()
     for name, value in environ.items():
         if name.endswith(("TOKEN", "PASSWORD", "SECRET", "_KEY")):
-            found.add(value.strip())
+            values.add(value.strip())
         elif name.endswith(("TOKEN_FILE", "PASSWORD_FILE")):
             try:
-                found.add(Path(value).read_text(encoding="utf-8").strip())
+                values.add(Path(value).read_text(encoding="utf-8").strip())
             except (OSError, UnicodeDecodeError):
                 continue
-    return frozenset(found)
+    return frozenset(values)
 
 
 def _pair(found: re.Match[str]) -> str:

@@ -53,19 +53,19 @@ def rows(answer: Mapping[str, Any]) -> list[dict[str, Any]]:
 def table(answer: Mapping[str, Any], lines: int | None = None) -> str:
     """A line for each node, at most `lines`."""
     resources = answer["resources"]
-    found = rows(answer)
+    nodes = rows(answer)
     shown = [["NODE", "STATE", *(name.upper() for name in resources), "SCORE", "LABEL"]]
-    for each in found[:lines]:
-        loads = [_percent(each["load"][name]) for name in resources]
-        label = "/".join(value or "-" for value in (each["published"]["score"], each["published"]["load"]))
-        shown.append([each["node"], each["state"], *loads, "-" if each["score"] is None else f"{each['score']}", label])
+    for node in nodes[:lines]:
+        loads = [_percent(node["load"][name]) for name in resources]
+        label = "/".join(value or "-" for value in (node["published"]["score"], node["published"]["load"]))
+        shown.append([node["node"], node["state"], *loads, "-" if node["score"] is None else f"{node['score']}", label])
     widths = [max(map(len, column)) for column in zip(*shown, strict=True)]
     text = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in shown]
-    if lines is not None and (rest := len(found) - lines) > 0:
+    if lines is not None and (rest := len(nodes) - lines) > 0:
         text.append(f"and {rest} more; the page, a pipe or -o json shows all")
-    known = sum(each["state"] == "known" for each in found)
+    known = sum(node["state"] == "known" for node in nodes)
     words = spread_words(spread(answer["nodes"], resources)) or "unknown"
-    return "\n".join([f"{known} of {len(found)} nodes known; window {answer['window']}; spread {words}", *text])
+    return "\n".join([f"{known} of {len(nodes)} nodes known; window {answer['window']}; spread {words}", *text])
 
 
 def _follow(remote: Remote) -> None:

@@ -78,33 +78,33 @@ def gather(origin: Origin, settings: Settings) -> PlanFiles:
 def _gathered(origin: Origin, settings: Settings) -> PlanFiles:
     documents = live.read(settings, origin) if origin.of_cluster else _files(origin)
     source = documents.cluster_source
-    found = files.cluster(documents.cluster, source)
+    cluster = files.cluster(documents.cluster, source)
     if settings.cluster.node_selector:
-        found = _selected(found, settings.cluster.node_selector, source)
+        cluster = _selected(cluster, settings.cluster.node_selector, source)
     document = metrics(documents.metrics, documents.metrics_source)
     usage = None
     if documents.pod_metrics is not None:
         usage = pod_usage(documents.pod_metrics, documents.pod_metrics_source)
-    behind = supporting_objects(found, source, annotation_filter(settings.publishing.prefix))
-    _warn(found, behind)
+    behind = supporting_objects(cluster, source, annotation_filter(settings.publishing.prefix))
+    _warn(cluster, behind)
     watched = _watched(settings)
-    load = loads(found, document, watched)
+    load = loads(cluster, document, watched)
     known = np.isfinite(load)
     kept = [column for column in range(len(watched)) if known[:, column].any()] or list(range(len(watched)))
     arranged = layout(
-        found.nodes,
-        found.pods,
+        cluster.nodes,
+        cluster.pods,
         [watched[column] for column in kept],
         load[:, kept],
         usage,
         settings.cluster.pool_label,
         settings.scoring.resources,
-        errors(found, document, watched)[:, kept],
+        errors(cluster, document, watched)[:, kept],
     )
-    now = found.newest if document.timestamp is None else document.timestamp
+    now = cluster.newest if document.timestamp is None else document.timestamp
     objects = ClusterObjects(
-        found.nodes,
-        found.pods,
+        cluster.nodes,
+        cluster.pods,
         behind.workloads,
         behind.budgets,
         behind.autoscalers,
@@ -114,13 +114,13 @@ def _gathered(origin: Origin, settings: Settings) -> PlanFiles:
         behind.node_claims,
         promised(behind.scale_ups, now),
     )
-    unknown = [node.name for node, row in zip(found.nodes, known, strict=True) if not row.any()]
+    unknown = [node.name for node, row in zip(cluster.nodes, known, strict=True) if not row.any()]
     silent = sum(
         not row.any() and not explained(node, now, settings.windows.lengths[0])
-        for node, row in zip(found.nodes, known, strict=True)
+        for node, row in zip(cluster.nodes, known, strict=True)
     )
-    peak = loads(found, document, [watched[column] for column in kept], p95=True)
-    order = sorted(range(len(found.nodes)), key=lambda row: found.nodes[row].name)
+    peak = loads(cluster, document, [watched[column] for column in kept], p95=True)
+    order = sorted(range(len(cluster.nodes)), key=lambda row: cluster.nodes[row].name)
     return PlanFiles(
         arranged,
         Facts(objects, now=now, unknown=unknown, silent=silent),
@@ -141,11 +141,11 @@ def _protected(workloads: Iterable[Workload]) -> Iterator[tuple[WorkloadKey, str
 
     Only the daemon knows the Prometheus it reads from, so that is not among them.
     """
-    for each in workloads:
-        if any(each.pod_labels.get(key) == value for key, value in METRICS_SERVER):
-            yield (each.namespace, each.kind, each.name), "it is left alone: it is metrics-server"
-        elif each.pod_labels.get("app.kubernetes.io/name") == "ballast":
-            yield (each.namespace, each.kind, each.name), "it is left alone: it is Ballast itself"
+    for workload in workloads:
+        if any(workload.pod_labels.get(key) == value for key, value in METRICS_SERVER):
+            yield (workload.namespace, workload.kind, workload.name), "it is left alone: it is metrics-server"
+        elif workload.pod_labels.get("app.kubernetes.io/name") == "ballast":
+            yield (workload.namespace, workload.kind, workload.name), "it is left alone: it is Ballast itself"
 
 
 def variables(origin: Origin) -> dict[str, str]:
@@ -183,9 +183,9 @@ def _warn(found: files.ClusterFile, behind: SupportingObjects) -> None:
     elif behind.absent:
         missing = "; ".join(f"no {kind}: {ABSENT[kind]}" for kind in behind.absent)
         typer.echo(f"warning: the cluster file has {missing}.", err=True)
-    for each in found.objects.get("ConfigMap", ()):
-        data = each.get("data")
-        if files.name_of(each) == "ballast-switches" and isinstance(data, Mapping):
+    for item in found.objects.get("ConfigMap", ()):
+        data = item.get("data")
+        if files.name_of(item) == "ballast-switches" and isinstance(data, Mapping):
             on = [key for key in ("paused", "paused.eviction") if data.get(key, "false") != "false"]
             if on:
                 typer.echo(f"warning: evictions are paused by {on[0]} of ConfigMap ballast-switches.", err=True)
@@ -240,11 +240,11 @@ def supporting_objects(cluster: ClusterFile, source: str, keep: Callable[[str], 
     shared = Shared()
 
     def read(kind: str, form: type[W], build: Callable[[W], T]) -> Iterator[T]:
-        for each in cluster.objects.get(kind, ()):
+        for item in cluster.objects.get(kind, ()):
             try:
-                yield build(msgspec.convert(each, form))
+                yield build(msgspec.convert(item, form))
             except msgspec.ValidationError as error:
-                raise BadFile(f"{source}: {kind} {name_of(each)}: {error}.") from None
+                raise BadFile(f"{source}: {kind} {name_of(item)}: {error}.") from None
 
     def workloads(kind: str) -> Iterator[Workload]:
         return read(kind, wire.WireWorkload, lambda each: wire.to_workload(kind, each, shared, keep))

@@ -125,19 +125,23 @@ def _plan(
         raise UsageError("--max-moves and --max-moves-percent set the same limit: give one of them.")
     origin.check()
     pairs, keys = taken(settings or ()) if kind == "redistribute" else (settings or (), {})
-    found, given = settings_of(pairs, variables(origin))
-    evidence = gather(origin, found)
-    gate = Gate(evidence.facts, offline_rules(found, given))
+    settings_read, origins = settings_of(pairs, variables(origin))
+    evidence = gather(origin, settings_read)
+    gate = Gate(evidence.facts, offline_rules(settings_read, origins))
     if max_moves is not None:
         most = EvictionLimit(max_moves)
     elif max_moves_percent is not None:
         most = EvictionLimit(percent=Fraction(str(max_moves_percent)))
     else:
-        most = limit(found.eviction.max_moves) if "max_moves" in given and not planner(kind).spans_cycles else UNLIMITED
+        most = (
+            limit(settings_read.eviction.max_moves)
+            if "max_moves" in origins and not planner(kind).spans_cycles
+            else UNLIMITED
+        )
     pods = int(np.count_nonzero(evidence.arranged.present))
-    aims = replace(aims_of(found), max_moves=most.of(pods))
+    aims = replace(aims_of(settings_read), max_moves=most.of(pods))
     if kind == "redistribute":
-        aims = replace(aims, criterion=criterion(found, keys, published=ungated))
+        aims = replace(aims, criterion=criterion(settings_read, keys, published=ungated))
     if ungated:
         aims = replace(aims, priced=False, wait_for=0.0)
     _show(as_json(make_plan(kind, evidence.arranged, gate, aims, peak=evidence.peak)), output)
@@ -198,5 +202,5 @@ def taken(pairs: Sequence[str]) -> tuple[list[str], dict[str, object]]:
 def criterion(settings: Settings, keys: Mapping[str, object], *, published: bool) -> DominantResidual:
     """`BALLAST_SCORING__KEYS` of dominant-residual, and `keys` over them. `published` has the linear g unless one is
     set. Raises UsageError for keys and values that are not allowed."""
-    found = {**settings.scoring.keys.get(dominant_residual.NAME, {}), **keys}
-    return dominant_residual.parse({"g": "linear", **found} if published else found)
+    merged = {**settings.scoring.keys.get(dominant_residual.NAME, {}), **keys}
+    return dominant_residual.parse({"g": "linear", **merged} if published else merged)
