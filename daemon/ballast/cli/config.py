@@ -26,10 +26,10 @@ def check(
     ] = None,
 ) -> None:
     """Check whether `ballast run` would start with these settings. Exit 0 if it would, 2 if not."""
-    from ballast.cli.checked_settings import checked
+    from ballast.cli.run import check_settings
 
     size = None if sizing is None else _size(sizing)
-    settings, warnings = checked()
+    settings, warnings = check_settings()
     for warning in warnings:
         typer.echo(f"warning: {warning}", err=True)
     typer.echo("The settings can be used, with warnings." if warnings else "The settings can be used.")

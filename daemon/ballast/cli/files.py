@@ -83,9 +83,7 @@ def cluster(document: object, source: str = "cluster") -> ClusterFile:
         raise BadFile(f"{source}: there are no nodes. Print it with `kubectl get nodes,pods -A -o json`.")
     shared = Shared()
     nodes = tuple(
-        _read(
-            _stored(node_as_stored, stored, wire.Node, source), wire.Node, source, lambda n: to_node(n, shared, _keep)
-        )
+        _read(_store(node_as_stored, stored, wire.Node, source), wire.Node, source, lambda n: to_node(n, shared, _keep))
         for stored in objects["Node"]
     )
     pods = tuple(pod(stored, source, shared) for stored in objects.get("Pod", ()))
@@ -99,7 +97,7 @@ def pod(document: object, source: str = "pod", shared: Shared | None = None) -> 
     if not isinstance(document, Mapping) or document.get("kind", "Pod") != "Pod" or "spec" not in document:
         raise BadFile(f"{source}: give one object of kind Pod, as `kubectl get pod NAME -o json` prints it.")
     known = shared or Shared()
-    stored = _stored(pod_as_stored, document, wire.Pod, source)
+    stored = _store(pod_as_stored, document, wire.Pod, source)
     return _read(stored, wire.Pod, source, lambda each: to_pod(each, known, _keep))
 
 
@@ -123,7 +121,7 @@ def pod_as_stored(pod: Json) -> Json:
     spec = dict(pod.get("spec") or {})
     for part in ("containers", "initContainers"):
         if spec.get(part):
-            spec[part] = [_filled(pod, container) for container in spec[part]]
+            spec[part] = [_fill_container(pod, container) for container in spec[part]]
     if spec.get("overhead"):
         _check_quantities(pod, spec["overhead"])
     whole = spec.get("resources")
@@ -137,7 +135,7 @@ def pod_as_stored(pod: Json) -> Json:
     return {**pod, "metadata": metadata, "spec": spec}
 
 
-def _filled(pod: Json, container: Json) -> Json:
+def _fill_container(pod: Json, container: Json) -> Json:
     resources = container.get("resources") or {}
     requests, limits = resources.get("requests") or {}, resources.get("limits") or {}
     if not requests and not limits:
@@ -197,7 +195,7 @@ def _read(document: object, kind: type[W], source: str, build: Callable[[W], T])
         raise BadFile(f"{source}: {kind.__name__} {name_of(document)}: {error}.") from None
 
 
-def _stored(store: Callable[[Json], Json], document: Json, kind: type[W], source: str) -> Json:
+def _store(store: Callable[[Json], Json], document: Json, kind: type[W], source: str) -> Json:
     """`store(document)`; raises BadFile with the message of the decoder where a value has the wrong type."""
     try:
         return store(document)

@@ -78,13 +78,13 @@ def read(settings: Settings, given: ConnectionOptions) -> Documents:
     """Reads all documents. Raises ClusterError if nodes or pods cannot be read, or the daemon does not answer."""
     api = connect(settings.cluster, Metrics())
     try:
-        items = [item for kind, path in {**LISTS, **WHERE_SERVED}.items() for item in _listed(api, kind, path)]
+        items = [item for kind, path in {**LISTS, **WHERE_SERVED}.items() for item in _list_objects(api, kind, path)]
         items += _switches(api, own_namespace(settings.lease.namespace))
         watcher, usage = f"{api.server}{_watcher(settings)}", f"{api.server}{POD_METRICS}"
         if given.metrics is not None:
             watcher, loads = f"--metrics {given.metrics}", files.read_document(given.metrics, "--metrics")
         else:
-            loads = _decoded(_ask(api, _watcher(settings)), watcher)
+            loads = _decode(_ask(api, _watcher(settings)), watcher)
         if given.pod_metrics is not None:
             usage, used = f"--pod-metrics {given.pod_metrics}", files.read_document(given.pod_metrics, "--pod-metrics")
         else:
@@ -155,13 +155,13 @@ def _no_daemon(url: str, error: Exception) -> BallastError:
     )
 
 
-def _listed(api: KubeApi, kind: str, path: str) -> Iterator[dict[str, Any]]:
+def _list_objects(api: KubeApi, kind: str, path: str) -> Iterator[dict[str, Any]]:
     position = ""
     while True:
         query: dict[str, str | int] = {"limit": PAGE, **SELECTED.get(kind, {})}
         query |= {"continue": position} if position else {}
         try:
-            page: Any = _decoded(api.get(path, query=query), path)
+            page: Any = _decode(api.get(path, query=query), path)
         except ClusterError as error:
             if kind in NEEDED:
                 raise
@@ -188,7 +188,7 @@ def _switches(api: KubeApi, namespace: str) -> Iterator[dict[str, Any]]:
 
 def _pod_metrics(api: KubeApi) -> object:
     try:
-        return _decoded(api.get(POD_METRICS), POD_METRICS)
+        return _decode(api.get(POD_METRICS), POD_METRICS)
     except ClusterError as error:
         why = "there is no metrics-server" if isinstance(error, NotFound) else str(error)
         typer.echo(f"warning: {why}. The requests of pods are used in place of their usage.", err=True)
@@ -201,7 +201,7 @@ def _watcher(settings: Settings) -> str:
     return f"/api/v1/namespaces/{namespace}/services/{scheme}ballast:{settings.http.port}/proxy/watcher"
 
 
-def _decoded(body: bytes, source: str) -> Any:
+def _decode(body: bytes, source: str) -> Any:
     try:
         return msgspec.json.decode(body)
     except NOT_JSON as error:

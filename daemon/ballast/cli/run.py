@@ -10,15 +10,18 @@ from types import FrameType
 import structlog
 
 from ballast.base import log
-from ballast.cli.checked_settings import checked
-from ballast.settings import explain
+from ballast.base.errors import SettingsError
+from ballast.extender import strategies
+from ballast.scoring.strategy import REGISTRY
+from ballast.settings import Mode, Settings, examine, explain, needed_to_run
+from ballast.settings.prometheus import PRESETS
 
 logger = structlog.get_logger("ballast")
 
 
 def run() -> None:
     """Run the daemon until SIGTERM or Ctrl-C. Environment variables configure it; see `ballast config show`."""
-    settings, warnings = checked()
+    settings, warnings = check_settings()
     log.configure(settings.log.level, settings.log.format)
     for warning in warnings:
         logger.warning(warning)
@@ -41,3 +44,26 @@ def run() -> None:
     finally:
         daemon.stop()
     logger.info("stopped")
+
+
+def check_settings() -> tuple[Settings, tuple[str, ...]]:
+    """Returns the settings and warnings. Raises SettingsError with all problems that keep the daemon from starting."""
+    findings = examine()
+    refused, doubted = _check_power(findings.settings)
+    needed = () if findings.unusable else (*needed_to_run(findings.settings), *strategies.problems(findings.settings))
+    problems = (*findings.problems, *needed, *refused)
+    hidden = (*REGISTRY.shadowed(), *PRESETS.shadowed())
+    warnings = (*findings.warnings, *doubted, *hidden)
+    if problems:
+        raise SettingsError(*problems, *(f"warning: {warning}" for warning in warnings))
+    return findings.settings, warnings
+
+
+def _check_power(settings: Settings) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Problems and warnings of the power policies. Nothing is imported for them where there are none."""
+    if not settings.power.policies and settings.power.mode is not Mode.ON:
+        return (), ()
+    from ballast.jobs.power import build
+
+    policies = build.findings(settings)
+    return policies.problems, policies.warnings

@@ -44,14 +44,14 @@ class ClusterView:
             return error
         return None
 
-    def asked(self) -> None:
+    def require_answer(self) -> None:
         """Raises CheckNotPossible where the API server does not answer."""
         if self.failure is not None:
             raise CheckNotPossible("the Kubernetes API does not answer")
 
     def find(self, path: str) -> Document | None:
         """One object; None where there is none."""
-        self.asked()
+        self.require_answer()
         try:
             return document(self.api, self.api.get(path))
         except NotFound:
@@ -61,19 +61,19 @@ class ClusterView:
 
     def all(self, path: str, **query: str) -> tuple[Document, ...]:
         """A collection, in pages; `query` such as labelSelector."""
-        self.asked()
+        self.require_answer()
         key = path, repr(sorted(query.items()))
         with self._lock:
             if key not in self._kept:
                 try:
-                    self._kept[key] = self._listed(path, query)
+                    self._kept[key] = self._list_pages(path, query)
                 except ClusterError as error:
                     raise CheckNotPossible(f"cannot be read: {error}") from error
             return self._kept[key]
 
     def count(self, path: str) -> int | None:
         """How many objects a collection has, by one short page; None where the server does not say."""
-        self.asked()
+        self.require_answer()
         try:
             page = document(self.api, self.api.get(path, query={"limit": 1}))
         except ClusterError as error:
@@ -87,7 +87,7 @@ class ClusterView:
         pods = self.all(f"/api/v1/namespaces/{self.namespace}/pods", labelSelector=OWN_PODS)
         return tuple(pod for pod in pods if text(pod, "status", "phase") in ("Running", "Pending"))
 
-    def _listed(self, path: str, query: Mapping[str, str]) -> tuple[Document, ...]:
+    def _list_pages(self, path: str, query: Mapping[str, str]) -> tuple[Document, ...]:
         items: list[Document] = []
         position = ""
         while True:

@@ -3,24 +3,29 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import cached_property
 
+import numpy as np
+
 from ballast.base.clock import Clock
-from ballast.base.errors import BallastError, ClusterError
+from ballast.base.errors import BallastError, ClusterError, TelemetryError
 from ballast.base.metrics import Metrics
 from ballast.cluster.client import KubeApi
 from ballast.cluster.listing import list_all
 from ballast.cluster.objects.decoding import node_reader, pod_reader
 from ballast.doctor.cluster_view import CheckNotPossible, ClusterView
-from ballast.doctor.pod_counts import PodCounts, counted, questions
 from ballast.model.node import Node
 from ballast.model.pod import Pod
 from ballast.model.sample import Reading
 from ballast.settings import Duration, Settings
+from ballast.telemetry import responses as decoding
 from ballast.telemetry.error_messages import NotAllowed
+from ballast.telemetry.exporters.terms import CONTAINERS, Terms
 from ballast.telemetry.metrics_server import MetricsServerSource
 from ballast.telemetry.node_names import NodeNames
-from ballast.telemetry.pods import ask_metrics_server, decode
+from ballast.telemetry.pods import ages, ask_metrics_server, decode
 from ballast.telemetry.prometheus import PrometheusSource
 
 PATIENCE = 3.0
@@ -31,6 +36,17 @@ PASTS = (300.0, 900.0)
 
 FEWEST = 4
 """Readings that these are, at least."""
+
+
+_POD = "namespace, pod, cluster"
+
+
+@dataclass(frozen=True)
+class PodCounts:
+    """`measured` pods have a sample of cpu and one of memory that is not too old; `problems` by resource."""
+
+    measured: int
+    problems: Mapping[str, str]
 
 
 class Evidence:
@@ -50,7 +66,7 @@ class Evidence:
     @cached_property
     def nodes(self) -> tuple[Node, ...]:
         """The selected nodes."""
-        self.cluster.asked()
+        self.cluster.require_answer()
         query = {"labelSelector": self.settings.cluster.node_selector} if self.settings.cluster.node_selector else {}
         try:
             listed = list_all(self._api, "/api/v1/nodes", node_reader(lambda key: False), query, self.cluster.stop)
@@ -73,7 +89,7 @@ class Evidence:
     @cached_property
     def pods(self) -> tuple[Pod, ...]:
         """All pods that run."""
-        self.cluster.asked()
+        self.cluster.require_answer()
         try:
             listed = list_all(self._api, "/api/v1/pods", pod_reader(lambda key: False), {}, self.cluster.stop)
         except ClusterError as error:
@@ -100,7 +116,7 @@ class Evidence:
             return error
         return None
 
-    def asked(self) -> None:
+    def require_answer(self) -> None:
         """Raises CheckNotPossible where Prometheus does not answer."""
         if self.answer is not None:
             what = "refuses these credentials" if isinstance(self.answer, NotAllowed) else "does not answer"
@@ -109,13 +125,13 @@ class Evidence:
     @cached_property
     def reading(self) -> Reading:
         """What a cycle of the daemon would read now."""
-        self.asked()
+        self.require_answer()
         return self.source.read(self.at, self.names)
 
     @cached_property
     def scrape_interval(self) -> dict[str, float]:
         """Seconds between scrapes by resource: of the last minutes, and of more where these do not tell."""
-        self.asked()
+        self.require_answer()
         step = float(self.settings.telemetry.interval)
         intervals: dict[str, float] = {}
         for span in PASTS:
@@ -126,7 +142,7 @@ class Evidence:
 
     def with_preset(self, preset: str) -> Reading:
         """What a cycle would read with another preset."""
-        self.asked()
+        self.require_answer()
         changed = self.settings.prometheus.model_copy(update={"preset": preset})
         other = PrometheusSource(self.settings.model_copy(update={"prometheus": changed}), self._metrics)
         try:
@@ -143,8 +159,8 @@ class Evidence:
     def usage(self) -> PodCounts:
         """Of how many pods the use is known."""
         if self.settings.telemetry.source == "prometheus":
-            self.asked()
-            return counted(*self.source.ask_about_pods(questions(self.settings), self.at))
+            self.require_answer()
+            return count_pods(*self.source.ask_about_pods(count_queries(self.settings), self.at))
         usage = decode(ask_metrics_server(self._api.get, self.at, ("cpu", "memory"), self.settings))
         return PodCounts(usage.measured, usage.problems)
 
@@ -152,3 +168,32 @@ class Evidence:
         """Frees the connections."""
         if "source" in vars(self):
             self.source.close()
+
+
+def count_queries(settings: Settings) -> dict[str, str]:
+    """Resource → PromQL that counts the pods that have it, by cluster. The ages are those of memory, as in a cycle."""
+    terms = Terms((), settings.prometheus.matchers, "")
+    max_age, skew = ages(settings)
+    newest = terms.pick("container_memory_working_set_bytes", *CONTAINERS)
+    fresh = f"max by ({_POD}) (timestamp({newest})) >= time() - {max_age:g} <= time() + {skew:g}"
+    cpu = f"max by ({_POD}) ({terms.pick('container_cpu_usage_seconds_total', *CONTAINERS)})"
+    return {"cpu": f"count by (cluster) ({cpu})", "memory": f"count by (cluster) ({fresh})"}
+
+
+def count_pods(bodies: Mapping[str, bytes], problems: Mapping[str, str]) -> PodCounts:
+    """From the answers to `count_queries`. Never raises for what a source said."""
+    counts: dict[str, int] = {}
+    failed = dict(problems)
+    for resource, body in bodies.items():
+        try:
+            table = decoding.instant(body, ("namespace",), "Prometheus")
+        except TelemetryError as error:
+            failed[resource] = str(error)
+            continue
+        if len(clusters := table.cluster_names()) > 1:
+            failed[resource] = (
+                f"the answer mixes the clusters {', '.join(clusters)}; choose one with BALLAST_PROMETHEUS__MATCHERS"
+            )
+        else:
+            counts[resource] = int(np.nansum(table.values[:, 0]))
+    return PodCounts(min(counts.values(), default=0), failed)

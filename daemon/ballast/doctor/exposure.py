@@ -35,7 +35,7 @@ def extender_open(evidence: Evidence) -> Iterator[Finding]:
             raise CheckNotPossible(f"no pod of Ballast runs in namespace {cluster.namespace}")
         yield _open(subject, "it listens on every address, and no NetworkPolicy can hold for it outside of a pod")
         return
-    exposed = [text(pod, "metadata", "name") for pod in pods if not _guarded(cluster, pod, serving.port)]
+    exposed = [text(pod, "metadata", "name") for pod in pods if not _is_guarded(cluster, pod, serving.port)]
     if exposed:
         yield _open(subject, f"no NetworkPolicy of namespace {cluster.namespace} says who may call {exposed[0]}")
 
@@ -59,7 +59,7 @@ def _asks_who(settings: Settings, serving: HttpSettings) -> bool:
     return any(getattr(part, name, None) is not None for part in (serving, settings.extender) for name in names)
 
 
-def _guarded(cluster: ClusterView, pod: Document, port: int) -> bool:
+def _is_guarded(cluster: ClusterView, pod: Document, port: int) -> bool:
     """Whether policies select it, and none of them lets everybody call this port."""
     policies = cluster.all(f"/apis/networking.k8s.io/v1/namespaces/{cluster.namespace}/networkpolicies")
     chosen = [policy for policy in policies if _selects(policy, pod)]

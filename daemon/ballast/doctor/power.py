@@ -39,7 +39,7 @@ def feed(evidence: Evidence) -> Iterator[Finding]:
         return
     for policy in policies.policies:
         if policy.feed is not None:
-            yield from _sampled(evidence, "power-feed", policy, policy.feed, "feed")
+            yield from _sample_feed(evidence, "power-feed", policy, policy.feed, "feed")
 
 
 def consumption(evidence: Evidence) -> Iterator[Finding]:
@@ -54,7 +54,7 @@ def consumption(evidence: Evidence) -> Iterator[Finding]:
     for policy in metered:
         if policy.consumption is not None:
             measured = policy.model_copy(update={"feed": policy.consumption})
-            yield from _sampled(evidence, "power-consumption", measured, policy.consumption, "consumption")
+            yield from _sample_feed(evidence, "power-consumption", measured, policy.consumption, "consumption")
 
 
 def targets(evidence: Evidence) -> Iterator[Finding]:
@@ -77,7 +77,7 @@ def autoscalers(evidence: Evidence) -> Iterator[Finding]:
     Fix: `kubectl -n prod delete hpa api`, `actuation: auto`
     """
     policies = _usable(evidence)
-    index = Autoscalers(_listed(evidence, AUTOSCALERS), _listed(evidence, SCALED_OBJECTS))
+    index = Autoscalers(_list_autoscalers(evidence, AUTOSCALERS), _list_autoscalers(evidence, SCALED_OBJECTS))
     for policy in policies:
         for place in policy.places.values():
             workload = _workload(evidence, place.member)
@@ -109,7 +109,7 @@ def _usable(evidence: Evidence) -> tuple[PowerPolicy, ...]:
     return policies.policies
 
 
-def _sampled(evidence: Evidence, check: str, policy: PowerPolicy, spec: FeedSpec, key: str) -> Iterator[Finding]:
+def _sample_feed(evidence: Evidence, check: str, policy: PowerPolicy, spec: FeedSpec, key: str) -> Iterator[Finding]:
     """What one read of a feed gives; the watts of running targets count as none."""
     fix = _other(spec, key)
     try:
@@ -164,7 +164,7 @@ def _unscalable(evidence: Evidence, member: Member) -> str | None:
 
 def _path(evidence: Evidence, member: Member) -> str:
     """The API path of a member's object. Raises ClusterError."""
-    evidence.cluster.asked()
+    evidence.cluster.require_answer()
     namespace, _, name = member.name.partition("/")
     plural, _, group = member.kind.partition(".")
     version = "apps/v1"
@@ -184,9 +184,9 @@ def _workload(evidence: Evidence, member: Member) -> Workload | None:
     return workload if isinstance(workload, Workload) else None
 
 
-def _listed(evidence: Evidence, kind: str) -> tuple[Autoscaler, ...]:
+def _list_autoscalers(evidence: Evidence, kind: str) -> tuple[Autoscaler, ...]:
     """None where the kind is not served, as without KEDA."""
-    evidence.cluster.asked()
+    evidence.cluster.require_answer()
     try:
         listed = list_all(
             evidence.cluster.api, f"{_PATHS[kind]}{kind}", reader(kind, lambda key: True), {}, evidence.cluster.stop

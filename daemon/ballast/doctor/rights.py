@@ -41,9 +41,9 @@ def rbac(evidence: Evidence) -> Iterator[Finding]:
     Fix: `kubectl create clusterrole ballast-patch-nodes --verb=patch --resource=nodes` and the binding, or
     `helm upgrade ballast ... --reset-then-reuse-values --set rbac.create=true`
     """
-    evidence.cluster.asked()
+    evidence.cluster.require_answer()
     settings, namespace = evidence.settings, evidence.cluster.namespace
-    for right, refused in _refused(evidence, needed(settings, findings(settings).policies, namespace)):
+    for right, refused in _find_refused(evidence, needed(settings, findings(settings).policies, namespace)):
         where = f" in namespace {right.namespace}" if right.namespace else ""
         named = f" {right.name}" if right.name else ""
         subject = f"{right.resource}.{right.group}" if right.group else right.resource
@@ -53,10 +53,10 @@ def rbac(evidence: Evidence) -> Iterator[Finding]:
 
 def needed(settings: Settings, policies: Sequence[PowerPolicy], namespace: str) -> tuple[Right, ...]:
     """The rights that the chart's roles give for these settings; `namespace` is Ballast's own."""
-    return tuple(_needed(settings, policies, namespace))
+    return tuple(_needed_rights(settings, policies, namespace))
 
 
-def _needed(settings: Settings, policies: Sequence[PowerPolicy], namespace: str) -> Iterator[Right]:
+def _needed_rights(settings: Settings, policies: Sequence[PowerPolicy], namespace: str) -> Iterator[Right]:
     eviction, power = settings.eviction.mode, settings.power.mode
     plans = eviction is not Mode.OFF
     targets = policies if power is not Mode.OFF else ()
@@ -143,7 +143,7 @@ def _of_power(policies: Sequence[PowerPolicy], *, writes: bool) -> Iterator[Righ
                 yield Right("keda.sh", "scaledobjects", ("patch",), namespace)
 
 
-def _refused(evidence: Evidence, rights: Sequence[Right]) -> Iterator[tuple[Right, list[str]]]:
+def _find_refused(evidence: Evidence, rights: Sequence[Right]) -> Iterator[tuple[Right, list[str]]]:
     questions = [(right, verb) for right in rights for verb in right.verbs]
     with ThreadPoolExecutor(_ASKED_AT_ONCE) as pool:
         answers = list(pool.map(lambda question: _allowed(evidence, *question), questions))

@@ -22,7 +22,7 @@ def preset_data(evidence: Evidence) -> Iterator[Finding]:
     Found: a resource has no series, or its query is refused.
     Fix: `BALLAST_PROMETHEUS__PRESET=node-exporter,kubelet`, `BALLAST_TELEMETRY__RESOURCES=cpu,memory`
     """
-    for resource, problem in _failed(evidence, "empty", "query"):
+    for resource, problem in _failures(evidence, "empty", "query"):
         setting = next(entry for entry in evidence.settings.telemetry.resources if entry.name == resource)
         presets = _presets_with(evidence, resource) if setting.query is None else ()
         present = evidence.settings.prometheus.preset
@@ -38,7 +38,7 @@ def node_label(evidence: Evidence) -> Iterator[Finding]:
     Found: no label of the series leads to a node.
     Fix: `BALLAST_TELEMETRY__NODE_REWRITE=...` or `BALLAST_TELEMETRY__NODE_IDENTITY=...` as the finding says
     """
-    for resource, problem in _failed(evidence, "unnamed"):
+    for resource, problem in _failures(evidence, "unnamed"):
         yield Finding("node-label", "fail", resource, problem.text, problem.fix)
 
 
@@ -66,7 +66,7 @@ def duplicate_exporters(evidence: Evidence) -> Iterator[Finding]:
     evidence.reading  # noqa: B018 - the differences are found by it
     if any(mixture.label == "instance" for mixture in evidence.source.differences):
         yield from _differing("duplicate-exporters", evidence)
-    for resource, problem in _failed(evidence, "duplicate"):
+    for resource, problem in _failures(evidence, "duplicate"):
         yield Finding("duplicate-exporters", "fail", resource, problem.text, problem.fix)
 
 
@@ -94,7 +94,7 @@ def clock_skew(evidence: Evidence) -> Iterator[Finding]:
     Found: samples are from the future, or all are too old.
     Fix: `timedatectl set-ntp true`, or `BALLAST_TELEMETRY__OFFSET=...` as the finding says
     """
-    for resource, problem in _failed(evidence, "future", "stale"):
+    for resource, problem in _failures(evidence, "future", "stale"):
         fix = problem.fix or ("timedatectl set-ntp true",)
         yield Finding("clock-skew", "fail", resource, problem.text, fix)
 
@@ -105,7 +105,7 @@ def freshness(evidence: Evidence) -> Iterator[Finding]:
     Found: a query hides the times of its samples.
     Fix: the line of `BALLAST_TELEMETRY__RESOURCES` that the finding says
     """
-    for resource, problem in _failed(evidence, "ageless"):
+    for resource, problem in _failures(evidence, "ageless"):
         yield Finding("freshness", "fail", resource, problem.text, problem.fix or _otherwise(evidence, resource))
 
 
@@ -115,7 +115,7 @@ def units(evidence: Evidence) -> Iterator[Finding]:
     Found: values are percent, cores or bytes, or no numbers.
     Fix: `BALLAST_TELEMETRY__RESOURCES=...` with another query
     """
-    for resource, problem in _failed(evidence, "unit", "unreadable"):
+    for resource, problem in _failures(evidence, "unit", "unreadable"):
         yield Finding("units", "fail", resource, problem.text, problem.fix or _otherwise(evidence, resource))
 
 
@@ -141,7 +141,7 @@ def unmeasured_nodes(evidence: Evidence) -> Iterator[Finding]:
     )
 
 
-def _failed(evidence: Evidence, *reasons: str) -> list[tuple[str, ReadingProblem]]:
+def _failures(evidence: Evidence, *reasons: str) -> list[tuple[str, ReadingProblem]]:
     """The resources without samples for one of these reasons, and what is wrong with them."""
     return [(resource, problem) for resource, problem in evidence.reading.failed.items() if problem.reason in reasons]
 

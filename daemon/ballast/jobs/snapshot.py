@@ -7,18 +7,41 @@ from dataclasses import replace
 
 from ballast.base.errors import ClusterError
 from ballast.cluster.context import Context
+from ballast.cluster.workload_cache import DEVICE_CLAIMS, SLICES, WorkloadCache
 from ballast.extender.decisions import ExtenderService
 from ballast.jobs import sentences
 from ballast.jobs.progress import Known, Progress
-from ballast.jobs.resource_claims import ResourceClaims
 from ballast.jobs.telemetry import TelemetryCycle, source_title
+from ballast.model.attachments import DeviceClaim, DeviceSlice
 from ballast.model.node import Node
 from ballast.model.snapshot import Snapshot
 from ballast.publishing.freeze import Freeze
+from ballast.scoring.devices.claimed import ClaimedDevices, claimed_devices
 from ballast.serving.board import Board
 from ballast.serving.rendering import render
 from ballast.settings import Settings
 from ballast.telemetry.node_names import NodeNames
+
+CLAIM_KINDS = (SLICES, DEVICE_CLAIMS)
+
+
+class ResourceClaims:
+    """The devices of resource claims as the watches show them now; computed again only where they changed.
+
+    May be asked by any thread. A server without DRA has none; a watch that fails leaves what was there last.
+    """
+
+    def __init__(self, workloads: WorkloadCache) -> None:
+        self._workloads = workloads
+        self._latest: tuple[Sequence[DeviceSlice], Sequence[DeviceClaim], ClaimedDevices] = ((), (), ClaimedDevices())
+
+    def now(self) -> ClaimedDevices:
+        """What is free and asked for."""
+        slices, claims = self._workloads.device_slices(), self._workloads.device_claims()
+        latest = self._latest
+        if latest[0] is not slices or latest[1] is not claims:
+            latest = self._latest = (slices, claims, claimed_devices(slices, claims))
+        return latest[2]
 
 
 class SnapshotJob:

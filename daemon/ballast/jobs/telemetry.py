@@ -114,10 +114,10 @@ class TelemetryCycle:
             measured = {name for name, samples in reading.samples.items() if samples.rows.size}
             able = [name for name in self._fallback.resources if name in self._resources]
             needed = [name for name in able if name not in measured]
-            if resources := self._witness.wanted(at, able, needed):
+            if resources := self._witness.choose(at, able, needed):
                 spare = self._fallback.read(at, names, resources)
                 self.witness_problem = "; ".join(sorted(set(spare.problems.values())))
-                self._witness.answered(at, failed=bool(spare.problems))
+                self._witness.record_answer(at, failed=bool(spare.problems))
                 self._ingest(self._fallback, spare, names)
         return self._snapshot(at, names.nodes)
 

@@ -33,12 +33,12 @@ class Witness:
         self.asked = -np.inf
         """When it was read last, Unix seconds."""
 
-    def wanted(self, at: float, known: Sequence[str], needed: Sequence[str]) -> list[str]:
+    def choose(self, at: float, known: Sequence[str], needed: Sequence[str]) -> list[str]:
         """Of the resources that it knows those to read at the Unix time `at`."""
         due = at >= self._due or at < self._due - RETRIED
         return list(known) if needed or due else []
 
-    def answered(self, at: float, *, failed: bool) -> None:
+    def record_answer(self, at: float, *, failed: bool) -> None:
         """It was read at `at`."""
         self.asked = at
         self._due = at + (RETRIED if failed else WITNESS_EVERY)

@@ -23,14 +23,14 @@ from ballast.cluster.token_review import TokenReviewer
 from ballast.extender import strategies
 from ballast.extender.decisions import ExtenderService
 from ballast.extender.sibling_usage import SiblingUsage
-from ballast.jobs import crane, resource_claims, sentences, telemetry
+from ballast.jobs import crane, sentences, telemetry
 from ballast.jobs.batch import job as batch_job
 from ballast.jobs.eviction import build as eviction_build
 from ballast.jobs.eviction.moments import FURTHER_KINDS, KINDS
 from ballast.jobs.power import build as power_build
 from ballast.jobs.progress import Hold, Known, Progress
 from ballast.jobs.publishing import PublishingJob
-from ballast.jobs.snapshot import SnapshotJob
+from ballast.jobs.snapshot import CLAIM_KINDS, ResourceClaims, SnapshotJob
 from ballast.model.limits import by_resource
 from ballast.model.snapshot import Snapshot
 from ballast.runtime.context import ConditionSaver, build_context
@@ -69,7 +69,7 @@ class Daemon:
         chosen, policies = strategies.Strategies(settings), power_build.policies(settings)
         evicts = settings.eviction.mode is not Mode.OFF
         kinds = {*(kinds_of(policies) if policies else ()), *((*KINDS, *FURTHER_KINDS) if evicts else ())}
-        kinds |= {*resource_claims.KINDS, *(batch_job.KINDS if settings.batch.mode is not Mode.OFF else ())}
+        kinds |= {*CLAIM_KINDS, *(batch_job.KINDS if settings.batch.mode is not Mode.OFF else ())}
         self.context = context = build_context(settings, clock, kinds=kinds, foreign=chosen.policy.keys)
         self.on_cycle: Callable[[CycleRecord], None] = lambda cycle: None
         """Called after every cycle, in the job's thread."""
@@ -81,7 +81,7 @@ class Daemon:
         stale_after = telemetry.stale_after(settings)
         self.progress = Progress(context, stale_after)
         self.board = board = _board(context, config or [], stale_after)
-        claims = resource_claims.ResourceClaims(context.workloads)
+        claims = ResourceClaims(context.workloads)
         self.extender = ExtenderService(
             settings.extender,
             context.clock,

@@ -125,7 +125,7 @@ class HttpSession:
 
     def hidden(self, text: str) -> str:
         """A text without the secrets that are sent."""
-        return self._masked(text.encode("utf-8", "replace")).decode("utf-8", "replace")
+        return self._mask(text.encode("utf-8", "replace")).decode("utf-8", "replace")
 
     def get(self, url: str) -> bytes:
         """The body at `url`; raises as `request`."""
@@ -149,12 +149,12 @@ class HttpSession:
             raise too_slow(self.url, self._part, self._timeout)
         share = self._budget.share()
         try:
-            return self._answered(method, url, params, deadline, left, share)
+            return self._send(method, url, params, deadline, left, share)
         except BaseException:
             share.release()
             raise
 
-    def _answered(
+    def _send(
         self,
         method: str,
         url: str,
@@ -193,14 +193,14 @@ class HttpSession:
             share.release()
             return self._once(method, url, params, deadline)
         if response.status_code != 200:
-            problem = refused(self.url, self._part, response, self._masked(body))
+            problem = refused(self.url, self._part, response, self._mask(body))
             raise _Transient(problem) if response.status_code in _RETRIED_STATUS else problem
         said = 0 if _REFUSAL.match(body) else remark.start() if (remark := _REMARKS.search(body)) else len(body)
-        answer = HttpAnswer(body[:said] + self._masked(body[said:]) if said < len(body) else body)
+        answer = HttpAnswer(body[:said] + self._mask(body[said:]) if said < len(body) else body)
         share.until_gone(answer)
         return answer
 
-    def _masked(self, body: bytes) -> bytes:
+    def _mask(self, body: bytes) -> bytes:
         return text.without_secrets(body, (*self._secrets, *self._sent()))
 
     def _sent(self) -> Iterator[str]:

@@ -66,7 +66,7 @@ class NodeNames:
         if len(nodes) != len(self.nodes):
             return None
         if any(
-            new is not old and self._called(new) != self._called(old)
+            new is not old and self._names_of(new) != self._names_of(old)
             for new, old in zip(nodes, self.nodes, strict=True)
         ):
             return None
@@ -92,7 +92,7 @@ class NodeNames:
             count=len(values),
         )
 
-    def _called(self, node: Node) -> tuple[object, ...]:
+    def _names_of(self, node: Node) -> tuple[object, ...]:
         return node.name, node.addresses, node.labels.get(self._identity) if self._identity else None
 
     def _find(self, value: str) -> int:

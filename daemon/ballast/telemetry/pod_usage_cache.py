@@ -31,7 +31,7 @@ class PodUsageCache:
         old = math.inf if self._answers is None else at - self._answers.at
         covered = self._about is None or (about is not None and about <= self._about)
         if self._answers is None or not (0 <= old < SELDOM and covered):
-            self._answers, self._about = self._asked(at, resources, about), about
+            self._answers, self._about = self._ask_source(at, resources, about), about
         return self._answers
 
     @property
@@ -39,7 +39,7 @@ class PodUsageCache:
         """The last answer, if it is about all pods."""
         return self._answers if self._about is None else None
 
-    def _asked(self, at: float, resources: Sequence[str], about: frozenset[str] | None) -> PodAnswers:
+    def _ask_source(self, at: float, resources: Sequence[str], about: frozenset[str] | None) -> PodAnswers:
         if isinstance(self._source, PrometheusSource):
             return self._source.ask_pods(at, resources, sorted(about) if about is not None else None)
         assert isinstance(self._source, MetricsServerSource)

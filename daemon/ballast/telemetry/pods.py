@@ -126,8 +126,8 @@ def decode(said: PodAnswers) -> PodUsage:
                 f"BALLAST_PROMETHEUS__MATCHERS"
             )
         else:
-            pods, values, when = _summed(table, _Ages(newest), said.at - said.max_age)
-            samples[resource] = _accepted(said, rows, pods, values, when, rejected)
+            pods, values, when = _sum_series(table, _Ages(newest), said.at - said.max_age)
+            samples[resource] = _accept(said, rows, pods, values, when, rejected)
     return PodUsage(said.at, tuple(rows), samples, problems, +rejected, tuple(warnings))
 
 
@@ -167,7 +167,7 @@ def _keys(table: SeriesTable) -> list[tuple[str, str, str, str]]:
     return list(zip(*columns, strict=True))
 
 
-def _summed(table: SeriesTable, ages: _Ages, oldest: float) -> tuple[list[str], list[float], list[float]]:
+def _sum_series(table: SeriesTable, ages: _Ages, oldest: float) -> tuple[list[str], list[float], list[float]]:
     """Pods, their use, and the Unix time of the newest sample in it; a container that ended does not count."""
     parts_of: dict[str, list[tuple[float, float]]] = {}
     for key, value in zip(_keys(table), table.values[:, 0].tolist(), strict=True):
@@ -186,7 +186,7 @@ def _summed(table: SeriesTable, ages: _Ages, oldest: float) -> tuple[list[str], 
     return pods, values, times
 
 
-def _accepted(
+def _accept(
     said: PodAnswers,
     rows: dict[str, int],
     pods: Iterable[str],
@@ -248,7 +248,7 @@ def _from_metrics_server(said: PodAnswers) -> PodUsage:
             names.append(f"{item.metadata.namespace}/{item.metadata.name}")
             values.append(amount)
             times.append(item.timestamp.timestamp() if item.timestamp else math.nan)
-        samples[resource] = _accepted(said, rows, names, values, times, rejected)
+        samples[resource] = _accept(said, rows, names, values, times, rejected)
     return PodUsage(said.at, tuple(rows), samples, rejected=+rejected)
 
 

@@ -98,13 +98,13 @@ def _of(name: str, labels: tuple[str, ...], settings: Settings, window: str) -> 
         return PresetQueries(name, labels or ("instance",), texts, theirs.freshness(label, matchers), None)
     exporter = EXPORTERS[name]
     terms = Terms(labels or exporter.labels, matchers, window, bool(settings.telemetry.network_speed))
-    raw = " or ".join(f"timestamp({_narrowed(metric, terms)})" for metric in exporter.raw)
+    raw = " or ".join(f"timestamp({_narrow(metric, terms)})" for metric in exporter.raw)
     return PresetQueries(
         name, terms.labels, exporter.queries(terms), terms.newest(raw), raw, exporter.own, exporter.rules
     )
 
 
-def _narrowed(metric: str, terms: Terms) -> str:
+def _narrow(metric: str, terms: Terms) -> str:
     name, brace, matchers = metric.rstrip("}").partition("{")
     return terms.pick(name, matchers) if brace else terms.pick(name)
 

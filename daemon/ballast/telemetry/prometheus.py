@@ -17,7 +17,7 @@ from ballast.telemetry.mixing import Difference
 from ballast.telemetry.node_names import NodeNames
 from ballast.telemetry.pods import NEWEST, PodAnswers, ages, named_by_pod
 from ballast.telemetry.prometheus_client import Grid, PrometheusClient
-from ballast.telemetry.queries import FRESHNESS, QuerySet, joined, questions
+from ballast.telemetry.queries import FRESHNESS, QuerySet, join_queries, questions
 from ballast.telemetry.query_warnings import QueryWarnings
 from ballast.telemetry.readings import Answers, ReadingBuilder
 from ballast.telemetry.responses import SeriesTable
@@ -43,11 +43,11 @@ class PrometheusSource:
         self._remarks = QueryWarnings(self.name, metrics)
         self._assembly = ReadingBuilder(self.name, settings, self._remarks)
         self._metrics = metrics
-        self._questions = self._asked()
+        self._questions = self._current_queries()
 
     def read(self, at: float, names: NodeNames, resources: Sequence[str] | None = None) -> Reading:
         """The samples at `at` from one instant query per resource and one for their age."""
-        query_set = self._asked() if resources is None else self._asked().only(resources)
+        query_set = self._current_queries() if resources is None else self._current_queries().only(resources)
         grid = Grid(at, 1.0, 1)
         raw = bool(query_set.raw) and self._assembly.check.due(at)
         return next(self._assembly.readings(grid, query_set, self._ask(query_set, grid, raw=raw), names))
@@ -58,7 +58,7 @@ class PrometheusSource:
         A resource that failed is not asked again; its sentence is in every later reading.
         """
         left = int((end - start) / step + 1e-6) + 1 if end >= start else 0
-        query_set, piece, most = self._asked(), _FIRST_PIECE, MAX_POINTS
+        query_set, piece, most = self._current_queries(), _FIRST_PIECE, MAX_POINTS
         while left:
             grid = Grid(start, step, min(piece, left))
             answers = self._ask(query_set, grid)
@@ -98,14 +98,14 @@ class PrometheusSource:
 
     def scrape_intervals(self, start: float, end: float, step: float) -> dict[str, float]:
         """Seconds between scrapes by resource, as far as the ages of the samples since `start` tell them."""
-        query_set, scrapes = self._asked(), ScrapeIntervals()
+        query_set, scrapes = self._current_queries(), ScrapeIntervals()
         for freshness in query_set.freshness:
             count = int((end - start) / step + 1e-6) + 1
             for first in range(0, count, _TIMES_AT_ONCE):
                 grid = Grid(start + first * step, step, min(_TIMES_AT_ONCE, count - first))
                 table = self._table(FRESHNESS, self._client.start(freshness, grid), query_set.labels, grid)
                 if isinstance(table, SeriesTable):
-                    scrapes.seen(freshness, table.nodes[:LOOKED_AT], table.values[:LOOKED_AT])
+                    scrapes.add(freshness, table.nodes[:LOOKED_AT], table.values[:LOOKED_AT])
         intervals = {question.resource: scrapes.of(question.freshness) for question in reversed(query_set.asked)}
         return {resource: seconds for resource, seconds in intervals.items() if seconds is not None}
 
@@ -122,7 +122,7 @@ class PrometheusSource:
         """Fails the queries under way and frees the connections."""
         self._client.close()
 
-    def _asked(self) -> QuerySet:
+    def _current_queries(self) -> QuerySet:
         """The queries; their rates follow the scrapes."""
         window = presets.rate_window(self._settings.telemetry.interval, self._assembly.scrapes.slowest())
         if window != self._window:
@@ -137,7 +137,7 @@ class PrometheusSource:
         if not asked.asked:
             return Answers({}, {}, 0)
         texts = {text: asked.raw.get(text, text) if raw else text for text in asked.freshness}
-        freshness = self._client.start(joined(list(texts.values())), grid)
+        freshness = self._client.start(join_queries(list(texts.values())), grid)
         futures = [self._client.start(question.query, grid) for question in asked.asked]
         newest, queries = self._newest(asked, freshness, grid, texts)
         values = {
@@ -153,7 +153,7 @@ class PrometheusSource:
         raw = any(expression != text for expression, text in texts.items())
         table = self._table(FRESHNESS, answer, asked.labels, grid, every=raw)
         if raw and isinstance(table, TelemetryError) and not isinstance(table, SourceUnavailable):
-            again = self._client.start(joined(list(texts)), grid)
+            again = self._client.start(join_queries(list(texts)), grid)
             newest, queries = self._newest(asked, again, grid, {text: text for text in texts})
             return newest, queries + 1
         if len(texts) == 1:

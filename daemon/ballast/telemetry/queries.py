@@ -80,7 +80,7 @@ def questions(settings: Settings, window: str | None = None) -> QuerySet:
     queries: list[Query] = []
     problems: dict[str, str] = {}
     for resource in settings.telemetry.resources:
-        query = _asked(resource, settings, window)
+        query = _queries_of(resource, settings, window)
         if isinstance(query, str):
             problems[resource.name] = query
         else:
@@ -88,7 +88,7 @@ def questions(settings: Settings, window: str | None = None) -> QuerySet:
     return QuerySet(tuple(queries), problems)
 
 
-def joined(expressions: Sequence[str]) -> str:
+def join_queries(expressions: Sequence[str]) -> str:
     """One query for several freshness expressions; each series says in GROUP_LABEL which one it belongs to."""
     if len(expressions) == 1:
         return expressions[0]
@@ -103,7 +103,7 @@ def is_plain_selector(query: str) -> bool:
     return _PLAIN_SELECTOR.fullmatch(query) is not None
 
 
-def _asked(resource: ResourceSetting, settings: Settings, window: str | None) -> list[Query] | str:
+def _queries_of(resource: ResourceSetting, settings: Settings, window: str | None) -> list[Query] | str:
     if resource.query is None:
         known = [
             preset

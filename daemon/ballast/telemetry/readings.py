@@ -106,7 +106,7 @@ class ReadingBuilder:
         """What the times of the raw series tell beside the age of samples."""
         for freshness, table in answers.newest.items():
             if isinstance(table, SeriesTable) and len(table):
-                self.scrapes.seen(freshness, table.nodes[:LOOKED_AT], table.values[:LOOKED_AT])
+                self.scrapes.add(freshness, table.nodes[:LOOKED_AT], table.values[:LOOKED_AT])
         if any(isinstance(table, SeriesTable) and table.every is not None for table in answers.newest.values()):
             self.check.check(grid.start, questions, answers.newest, names, self.scrapes.slowest())
 
@@ -168,7 +168,7 @@ class ReadingBuilder:
             )
         times = sample_times(table, rows, newest, names, question.labels)
         rejected = [Counter[str]() for _ in range(grid.count)]
-        samples += self._accepted(question, replace(table, values=values), rows, times, grid, names, rejected)
+        samples += self._accept(question, replace(table, values=values), rows, times, grid, names, rejected)
         for counted, more in zip(found.rejected, rejected, strict=True):
             counted.update(more)
         highest = max((float(sample.values.max(initial=0.0)) for sample in samples), default=0.0)
@@ -200,7 +200,7 @@ class ReadingBuilder:
         configured = self._settings.windows.max_age
         return float(configured or default_max_age(self._interval, self.scrapes.of(question.freshness) or 0.0))
 
-    def _accepted(
+    def _accept(
         self,
         question: Query,
         table: SeriesTable,

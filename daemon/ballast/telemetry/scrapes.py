@@ -26,7 +26,7 @@ class ScrapeIntervals:
         self._distances: dict[str, deque[float]] = {}
         self._known: dict[str, float] = {}
 
-    def seen(self, freshness: str, labels: Sequence[str], times: Floats) -> None:
+    def add(self, freshness: str, labels: Sequence[str], times: Floats) -> None:
         """`times` are [series, evaluation time], ascending; `labels` tell the series from reading to reading."""
         newest = self._newest.setdefault(freshness, {})
         distances = self._distances.setdefault(freshness, deque(maxlen=_DISTANCES))

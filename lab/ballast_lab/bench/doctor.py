@@ -37,8 +37,7 @@ def _examined(cluster: Simulated) -> dict[str, Any]:
     from ballast.base.clock import SystemClock
     from ballast.base.metrics import Metrics
     from ballast.cluster.client import connect
-    from ballast.doctor.evidence import Evidence
-    from ballast.doctor.pod_counts import questions
+    from ballast.doctor.evidence import Evidence, count_queries
     from ballast.doctor.registry import WITHIN, examine
     from ballast.settings import load
 
@@ -52,7 +51,7 @@ def _examined(cluster: Simulated) -> dict[str, Any]:
     seconds, cpu = time.monotonic() - began, time.process_time() - spent
     of_cluster = sum(server.cpu_times()[:2]) - before
     began = time.monotonic()
-    evidence.source.ask_about_pods(questions(evidence.settings), evidence.at)
+    evidence.source.ask_about_pods(count_queries(evidence.settings), evidence.at)
     pods = time.monotonic() - began
     evidence.close()
     api.close()

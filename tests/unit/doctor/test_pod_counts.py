@@ -6,7 +6,7 @@ import promql_parser
 import pytest
 from responses import RequestsMock
 
-from ballast.doctor import pod_counts
+from ballast.doctor import evidence
 from tests.unit.telemetry.fake_prometheus import FakePrometheus, QueryRefused, Series, settings, source
 
 AT = 1_700_000_000.0
@@ -18,8 +18,8 @@ def wire() -> Iterator[RequestsMock]:
         yield mock
 
 
-def found() -> pod_counts.PodCounts:
-    return pod_counts.counted(*source().ask_about_pods(pod_counts.questions(settings()), AT))
+def found() -> evidence.PodCounts:
+    return evidence.count_pods(*source().ask_about_pods(evidence.count_queries(settings()), AT))
 
 
 def counts(cpu: list[Series], memory: list[Series]) -> FakePrometheus:
@@ -27,7 +27,7 @@ def counts(cpu: list[Series], memory: list[Series]) -> FakePrometheus:
 
 
 def test_the_questions_are_promql_with_the_matchers_and_the_limits_of_age() -> None:
-    texts = pod_counts.questions(settings({"interval": "60s"}, {"matchers": ['cluster="east"']}))
+    texts = evidence.count_queries(settings({"interval": "60s"}, {"matchers": ['cluster="east"']}))
     for text in texts.values():
         promql_parser.parse(text)
         assert text.startswith("count by (cluster) (max by (namespace, pod, cluster) (")

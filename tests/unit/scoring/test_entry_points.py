@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from ballast.base.errors import SettingsError, UsageError
-from ballast.cli.checked_settings import checked
+from ballast.cli.run import check_settings
 from ballast.cli.score import score
 from ballast.scoring.strategy import NAMES, REGISTRY, names, strategy
 from ballast.settings import examine
@@ -137,7 +137,7 @@ def test_a_broken_strategy_is_a_problem_of_the_settings_and_no_traceback(
     with pytest.raises(
         SettingsError, match="BALLAST_EXTENDER__STRATEGY: Entry point theirs = their_module:parse"
     ) as no:
-        checked()
+        check_settings()
     assert f"cannot be used: {why}" in str(no.value)
 
 
@@ -161,7 +161,7 @@ def test_a_built_in_strategy_cannot_be_replaced(tmp_path: Path, monkeypatch: pyt
     monkeypatch.setenv("BALLAST_PROMETHEUS__URL", "http://prometheus:9090")
     assert names() == NAMES
     assert strategy("balanced") is not None
-    assert checked()[1] == (
+    assert check_settings()[1] == (
         "Entry point balanced = their_missing_module:parse of group ballast.strategies (package their-package) has "
         "no effect, since balanced is built in. Give it another name.",
     )

@@ -162,7 +162,7 @@ def _direct(url: str) -> Remote:
         except requests.RequestException as error:
             raise NoAnswer(_reason(error)) from None
         if not answer.ok:
-            raise NoAnswer(_told(answer), answer.status_code)
+            raise NoAnswer(_read_error(answer), answer.status_code)
         return answer.content
 
     return Remote(base, get)
@@ -189,7 +189,7 @@ def _reason(error: requests.RequestException) -> str:
     return str(error).rstrip(".")
 
 
-def _told(answer: requests.Response) -> str:
+def _read_error(answer: requests.Response) -> str:
     """The status, and the daemon's own word if there is one."""
     try:
         text = answer.json()["error"]

@@ -70,7 +70,7 @@ def screen(found: Mapping[str, Any]) -> str:
     lines = [
         f"Ballast {found['version']} at {found['address']}: {'leader' if found['leader'] else 'follower'}, {ready}",
         f"nodes     {_nodes(found['nodes'])}",
-        f"balanced  {_balanced(found)}",
+        f"balanced  {_describe_balance(found)}",
         f"spread    {spread_words(found['spread']) or 'unknown'}",
     ]
     lines += [f"  hot     {node['node']}: {_percents(node['load'])}" for node in found["hot"][:NAMED]]
@@ -97,7 +97,7 @@ def _nodes(snapshot: Mapping[str, Any] | None) -> str:
     return f"{snapshot['known']} of {snapshot['nodes']} known{beside}, data {snapshot['age']:.0f} s old"
 
 
-def _balanced(found: Mapping[str, Any]) -> str:
+def _describe_balance(found: Mapping[str, Any]) -> str:
     above = _percents(found["limits"])
     if found["balanced"] is None:
         return "unknown"

@@ -71,23 +71,23 @@ class PlanFiles:
 
 def gather(origin: Origin, settings: Settings) -> PlanFiles:
     """Reads the input and prints warnings. Raises BadFile for invalid input, ClusterError if the cluster refuses."""
-    with uncollected():
-        return _gathered(origin, settings)
+    with pause_collection():
+        return _read_files(origin, settings)
 
 
-def _gathered(origin: Origin, settings: Settings) -> PlanFiles:
+def _read_files(origin: Origin, settings: Settings) -> PlanFiles:
     documents = live.read(settings, origin) if origin.of_cluster else _files(origin)
     source = documents.cluster_source
     cluster = files.cluster(documents.cluster, source)
     if settings.cluster.node_selector:
-        cluster = _selected(cluster, settings.cluster.node_selector, source)
+        cluster = _select_nodes(cluster, settings.cluster.node_selector, source)
     document = metrics(documents.metrics, documents.metrics_source)
     usage = None
     if documents.pod_metrics is not None:
         usage = pod_usage(documents.pod_metrics, documents.pod_metrics_source)
     behind = supporting_objects(cluster, source, annotation_filter(settings.publishing.prefix))
     _warn(cluster, behind)
-    watched = _watched(settings)
+    watched = _watched_resources(settings)
     load = loads(cluster, document, watched)
     known = np.isfinite(load)
     kept = [column for column in range(len(watched)) if known[:, column].any()] or list(range(len(watched)))
@@ -109,7 +109,7 @@ def _gathered(origin: Origin, settings: Settings) -> PlanFiles:
         behind.budgets,
         behind.autoscalers,
         behind.namespaces,
-        dict(_protected(behind.workloads)),
+        dict(_find_protected(behind.workloads)),
         behind.attachments,
         behind.node_claims,
         promised(behind.scale_ups, now),
@@ -128,7 +128,7 @@ def _gathered(origin: Origin, settings: Settings) -> PlanFiles:
     )
 
 
-def _watched(settings: Settings) -> list[str]:
+def _watched_resources(settings: Settings) -> list[str]:
     """cpu and memory where they are configured, and what has a weight or a limit."""
     eviction = settings.eviction
     deciding = named(settings.scoring.resources, eviction.high, eviction.low, eviction.target_high)
@@ -136,7 +136,7 @@ def _watched(settings: Settings) -> list[str]:
     return configured + [name for name in deciding if name not in ALWAYS_NEEDED]
 
 
-def _protected(workloads: Iterable[Workload]) -> Iterator[tuple[WorkloadKey, str]]:
+def _find_protected(workloads: Iterable[Workload]) -> Iterator[tuple[WorkloadKey, str]]:
     """Workloads that the daemon never evicts, with the reason, as far as labels show it.
 
     Only the daemon knows the Prometheus it reads from, so that is not among them.
@@ -169,7 +169,7 @@ def _files(origin: Origin) -> live.Documents:
     )
 
 
-def _selected(found: files.ClusterFile, text: str, source: str) -> files.ClusterFile:
+def _select_nodes(found: files.ClusterFile, text: str, source: str) -> files.ClusterFile:
     selector = parse(text)
     nodes = tuple(node for node in found.nodes if selector.matches(node.labels))
     if not nodes:
@@ -192,7 +192,7 @@ def _warn(found: files.ClusterFile, behind: SupportingObjects) -> None:
 
 
 @contextmanager
-def uncollected() -> Iterator[None]:
+def pause_collection() -> Iterator[None]:
     """No collection of cycles meanwhile: documents have none, and looking through millions of objects takes long."""
     if not gc.isenabled():
         yield

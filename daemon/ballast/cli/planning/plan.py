@@ -124,7 +124,7 @@ def _plan(
     if max_moves is not None and max_moves_percent is not None:
         raise UsageError("--max-moves and --max-moves-percent set the same limit: give one of them.")
     origin.check()
-    pairs, keys = taken(settings or ()) if kind == "redistribute" else (settings or (), {})
+    pairs, keys = take_keys(settings or ()) if kind == "redistribute" else (settings or (), {})
     settings_read, origins = settings_of(pairs, variables(origin))
     evidence = gather(origin, settings_read)
     gate = Gate(evidence.facts, offline_rules(settings_read, origins))
@@ -193,7 +193,7 @@ def _print(plan: Mapping[str, Any]) -> None:
 KEYS = ("lambda", "c", "g", "profiles", "resources", "weigh_by", "devices")
 
 
-def taken(pairs: Sequence[str]) -> tuple[list[str], dict[str, object]]:
+def take_keys(pairs: Sequence[str]) -> tuple[list[str], dict[str, object]]:
     """(the pairs that are no keys of the criterion, its keys with their values)."""
     mine = [pair for pair in pairs if pair.partition("=")[0].strip() in KEYS]
     return [pair for pair in pairs if pair not in mine], dict(map(key_and_value, mine))
