@@ -120,8 +120,7 @@ class Duration(
             text = value.strip()
             seconds = float(text) if _BARE.fullmatch(text) else duration.seconds(text)
         else:
-            text = value.text if isinstance(value, Duration) else f"{value:g}" if abs(value) <= LONGEST else str(value)
-            seconds = value
+            seconds, text = value, str(value) if isinstance(value, Duration) or abs(value) > LONGEST else f"{value:g}"
         if seconds is None or not seconds >= 0:
             raise cls.refusal()
         if seconds > LONGEST:

@@ -195,10 +195,16 @@ class HttpSession:
         if response.status_code != 200:
             problem = refused(self.url, self._part, response, self._mask(body))
             raise _Transient(problem) if response.status_code in _RETRIED_STATUS else problem
-        said = 0 if _REFUSAL.match(body) else remark.start() if (remark := _REMARKS.search(body)) else len(body)
-        answer = HttpAnswer(body[:said] + self._mask(body[said:]) if said < len(body) else body)
+        answer = HttpAnswer(self._without_echoes(body))
         share.until_gone(answer)
         return answer
+
+    def _without_echoes(self, body: bytes) -> bytes:
+        """Masks what a server may repeat of the request: a refusal, or the warnings, which stand last."""
+        if _REFUSAL.match(body):
+            return self._mask(body)
+        remarks = _REMARKS.search(body)
+        return body[: remarks.start()] + self._mask(body[remarks.start() :]) if remarks else body
 
     def _mask(self, body: bytes) -> bytes:
         return text.without_secrets(body, (*self._secrets, *self._sent()))

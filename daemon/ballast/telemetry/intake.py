@@ -63,7 +63,7 @@ def allowed_skew(interval: float) -> float:
 
 
 def rounded(values: Floats) -> Floats:
-    """One minus a share is a little below 0 on an idle node, as scrapes are not made to the microsecond."""
+    """1 − idle can be slightly negative on idle nodes because scrapes are not simultaneous: such values become 0."""
     return np.where((values < 0) & (values >= -LARGEST_ROUNDING), 0.0, values)
 
 

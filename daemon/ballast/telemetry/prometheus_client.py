@@ -140,10 +140,11 @@ class PrometheusClient:
 
     def _connect(self) -> PrometheusConnect:
         settings = self._settings
+        certificates = str(settings.ca_file) if settings.ca_file else True
         access = HttpAccess(
             self._credentials,
             settings.headers,
-            verify=False if settings.insecure_skip_verify else str(settings.ca_file) if settings.ca_file else True,
+            verify=False if settings.insecure_skip_verify else certificates,
             cert=(str(settings.cert_file), str(settings.key_file)) if settings.cert_file else None,
         )
         session = HttpSession(self._raw_url, part=PART, timeout=settings.timeout, access=access, closing=self._closing)

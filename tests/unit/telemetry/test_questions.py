@@ -3,7 +3,7 @@ from __future__ import annotations
 import promql_parser
 import pytest
 
-from ballast.telemetry.queries import is_plain_selector, joined, questions
+from ballast.telemetry.queries import is_plain_selector, join_queries, questions
 from tests.unit.telemetry.fake_prometheus import settings
 
 
@@ -32,8 +32,8 @@ def test_everything_else_hides_the_time_of_its_samples(query: str) -> None:
 
 
 def test_several_freshness_expressions_become_one_query() -> None:
-    assert joined(["a"]) == "a"
-    text = joined(["timestamp(a)", "max by (x) (timestamp(b))"])
+    assert join_queries(["a"]) == "a"
+    text = join_queries(["timestamp(a)", "max by (x) (timestamp(b))"])
     promql_parser.parse(text)
     assert text == (
         'label_replace(timestamp(a), "ballast_group", "0", "", "") or '

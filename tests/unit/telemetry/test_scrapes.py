@@ -26,16 +26,16 @@ def test_the_distance_of_scrapes_is_measured_or_that_of_the_readings(every: floa
     times = START + INTERVAL * np.arange(60)
     rows = [f"node-{node}" for node in range(5)]
     for at in times:
-        intervals.seen("f", rows, np.array([[newest(at, every, node, lost)] for node in range(5)]))
+        intervals.add("f", rows, np.array([[newest(at, every, node, lost)] for node in range(5)]))
     assert intervals.of("f") == pytest.approx(max(every, INTERVAL), rel=0.05)
 
 
 def test_the_past_that_is_read_after_the_present_tells_it_at_once() -> None:
     intervals = ScrapeIntervals()
-    intervals.seen("f", ["a"], np.array([[START]]))
+    intervals.add("f", ["a"], np.array([[START]]))
     assert intervals.of("f") is None
     past = START - 600 + INTERVAL * np.arange(20)
-    intervals.seen("f", ["a"], np.array([[newest(at, 60.0, 0, False) for at in past]]))
+    intervals.add("f", ["a"], np.array([[newest(at, 60.0, 0, False) for at in past]]))
     assert intervals.of("f") == 60.0
 
 
