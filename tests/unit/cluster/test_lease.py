@@ -9,11 +9,13 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from structlog.testing import capture_logs
 
 from ballast.base.clock import SystemClock
-from ballast.base.errors import Forbidden, Unreachable
+from ballast.base.errors import Conflict, Forbidden, Unreachable
 from ballast.base.metrics import Metrics
 from ballast.cluster.lease import AlwaysLeader, Elector, read_lease
+from ballast.cluster.write import Result, WriteOutcome, WriteTarget
 from tests.fakes import FakeClock
 from tests.properties import examples
 from tests.unit.cluster.fake_api import FakeApi
@@ -318,3 +320,193 @@ def test_a_lease_without_a_holder_can_be_read(body: bytes) -> None:
     found = read_lease(Api(), "ns", "ballast")
     assert found is not None
     assert found.holder_identity is None
+
+
+class Recording(FakeApi):
+    """Keeps the query and the timeout of each request too."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked: list[tuple[str, str, Any, float | None]] = []
+
+    def request(self, method: str, path: str, *, query: Any = None, timeout: float | None = None, **more: Any) -> bytes:
+        self.asked.append((method, path, query, timeout))
+        return super().request(method, path, query=query, timeout=timeout, **more)
+
+
+def a_lease(holder: str, **spec: Any) -> dict[str, Any]:
+    metadata = {"name": "ballast", "namespace": "ns"}
+    return {"metadata": metadata, "spec": {"holderIdentity": holder, "leaseTransitions": 4, **spec}}
+
+
+@pytest.mark.parametrize(("duration", "free_after"), [(40, 40.0), (5, 15.0), (None, 15.0)])
+def test_a_holder_of_a_longer_lease_keeps_it_that_long(duration: int | None, free_after: float) -> None:
+    api, clock = FakeApi({PATH: a_lease("other", leaseDurationSeconds=duration)}), FakeClock()
+    second = elector(api, clock, "b")
+    second.tick()
+    clock.advance(free_after - 0.1)
+    second.tick()
+    assert not second.is_leader()
+    assert second.holder() == "other"
+    clock.advance(0.1)
+    second.tick()
+    assert second.is_leader()
+    assert api.objects[PATH]["spec"]["leaseTransitions"] == 5
+
+
+def test_each_write_of_the_lease_is_whole_named_and_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    outcomes: list[tuple[WriteOutcome, bool]] = []
+    monkeypatch.setattr(
+        "ballast.cluster.lease.record", lambda metrics, outcome, routine=False: outcomes.append((outcome, routine))
+    )
+    api, clock = Recording(), FakeClock()
+    leader = elector(api, clock, "a")
+    leader.tick()
+    clock.advance(2)
+    leader.tick()
+    leader.stop()
+    manager = {"fieldManager": "ballast"}
+    collection = PATH.rpartition("/")[0]
+    assert api.asked == [
+        ("GET", PATH, None, 5.0),
+        ("POST", collection, manager, 5.0),
+        ("PUT", PATH, manager, 5.0),
+        ("PUT", PATH, manager, 2.0),
+    ]
+    created, renewed, released = (body for _, _, body in api.writes)
+    assert {key: created[key] for key in ("apiVersion", "kind", "metadata")} == {
+        "apiVersion": "coordination.k8s.io/v1",
+        "kind": "Lease",
+        "metadata": {"name": "ballast", "namespace": "ns"},
+    }
+    assert renewed["spec"]["renewTime"] > created["spec"]["renewTime"] == renewed["spec"]["acquireTime"]
+    assert released["spec"] == {
+        **renewed["spec"], "holderIdentity": "", "leaseDurationSeconds": 1, "renewTime": renewed["spec"]["renewTime"]
+    }  # fmt: skip
+    assert [outcome.write.reason for outcome, _ in outcomes] == ["acquired", "renewed", "released"]
+    assert [routine for _, routine in outcomes] == [False, True, False]
+    for (outcome, _), method in zip(outcomes, ("POST", "PUT", "PUT"), strict=True):
+        write = outcome.write
+        assert (write.kind, write.part, write.method, outcome.result) == ("lease", None, method, Result.DONE)
+        assert write.target == WriteTarget("Lease", "ballast", "ns", api_version="coordination.k8s.io/v1")
+        assert outcome.body
+
+
+@pytest.mark.parametrize(("error", "result"), [(Conflict("taken"), Result.CONFLICT), (Unreachable("x"), Result.FAILED)])
+def test_a_write_that_fails_is_recorded_with_its_reason(
+    error: Exception, result: Result, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    outcomes: list[WriteOutcome] = []
+    monkeypatch.setattr(
+        "ballast.cluster.lease.record", lambda metrics, outcome, routine=False: outcomes.append(outcome)
+    )
+    api = FakeApi()
+
+    def fail(method: str, *_: object) -> None:
+        if method != "GET":
+            raise error
+
+    api.before = fail
+    elector(api, FakeClock(), "a").tick()
+    assert [(outcome.result, outcome.reason) for outcome in outcomes] == [(result, str(error))]
+
+
+def test_trouble_is_logged_once_and_each_change_of_the_leader() -> None:
+    api, clock = FakeApi(), FakeClock()
+    leader = elector(api, clock, "a")
+    with capture_logs() as lines:
+        leader.tick()
+        api.before = raising(Unreachable("down"))
+        for _ in range(6):
+            clock.advance(2)
+            leader.tick()
+        leader.stop()
+    told = [{key: value for key, value in line.items() if key != "logger"} for line in lines]
+    assert {"event": "leading", "identity": "a", "log_level": "info"} in told
+    assert {"event": "no longer leading", "identity": "a", "log_level": "info"} in told
+    renewal = {
+        "event": "cannot renew or acquire the Lease; trying again",
+        "problem": "down",
+        "log_level": "warning",
+    }
+    assert told.count(renewal) == 1
+    back = "the Lease could not be given back; others wait until it expires"
+    assert {"event": back, "problem": "down", "log_level": "warning"} in told
+
+
+def raising(error: Exception) -> Callable[..., None]:
+    def refuse(*_: object) -> None:
+        raise error
+
+    return refuse
+
+
+class Waiting(FakeClock):
+    """Keeps for how long it was waited, and stops after some waits."""
+
+    def __init__(self, most: int) -> None:
+        super().__init__()
+        self.waits: list[float | None] = []
+        self._most = most
+
+    def wait(self, event: threading.Event, timeout: float | None) -> bool:
+        self.waits.append(timeout)
+        if len(self.waits) >= self._most:
+            event.set()
+        return super().wait(event, timeout)
+
+
+def test_attempts_are_two_seconds_apart_and_never_miss_the_deadline() -> None:
+    api, clock = FakeApi(), Waiting(12)
+    leader = elector(api, clock, "a")
+    leader._run()
+    assert all(wait is not None and 2.0 <= wait <= 2.4 for wait in clock.waits)
+    assert leader.beat is not None
+    api.before, clock = raising(Unreachable("down")), Waiting(7)
+    late = elector(FakeApi(), clock, "b")
+    late.tick()
+    late._api = api  # type: ignore[assignment]
+    late._run()
+    assert sum(wait or 0.0 for wait in clock.waits[:5]) == pytest.approx(10.0)
+    assert all(wait is not None and wait <= 2.4 for wait in clock.waits)
+
+
+def test_a_tick_that_breaks_does_not_end_the_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = Waiting(3)
+    leader = elector(FakeApi(), clock, "a")
+    monkeypatch.setattr(leader, "tick", raising(RuntimeError("bug")))
+    with capture_logs() as lines:
+        leader._run()
+    assert [line["event"] for line in lines] == ["the elector failed unexpectedly; trying again"] * 3
+
+
+def test_leadership_ends_at_the_deadline_itself_and_the_metric_follows() -> None:
+    api, clock, metrics = FakeApi(), FakeClock(), Metrics()
+    leader = Elector(api, clock, metrics, namespace="ns", name="ballast", identity="a")
+
+    def gauge() -> float:
+        return next(iter(metrics.leader.collect())).samples[0].value
+
+    assert (leader.holder(), leader.is_leader(), gauge()) == ("", False, 0.0)
+    leader.tick()
+    assert (leader.holder(), leader.is_leader(), gauge()) == ("a", True, 1.0)
+    clock.advance(10.0)
+    assert not leader.is_leader()
+    api.before = raising(Unreachable("down"))
+    leader.tick()
+    assert gauge() == 0.0
+
+
+@pytest.mark.parametrize(
+    ("holder", "problem", "words"),
+    [
+        ("", None, "nobody yet holds the Lease"),
+        ("b", None, "b holds the Lease"),
+        ("b", "down", "b holds the Lease; down"),
+        ("a", "down", "this replica held the Lease until its renewals failed; down"),
+    ],
+)
+def test_a_standby_says_who_leads_instead(holder: str, problem: str | None, words: str) -> None:
+    replica = elector(FakeApi(), FakeClock(), "a")
+    replica._holder, replica.problem = holder, problem
+    assert words in (replica.standing_by() or "")

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -7,19 +8,30 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ballast.placement.planners.layout import Layout
 from ballast.placement.planners.relieve import Thresholds, hot, relieve
-from ballast.placement.planners.step import PlannedMove
+from ballast.placement.planners.step import Admit, PlannedMove, Worth, nobody
 from tests.unit.placement.worlds import a_layout, a_node, a_pod, every_node, everybody, standing_of
 
 HIGH, LOW, CEILING = 0.8, 0.6, 0.7
 
 
-def run(nodes: Any, pods: Any, *, limit: int | None = None, load: Any = None) -> tuple[list[PlannedMove], Any, Any]:
+def run(
+    nodes: Any,
+    pods: Any,
+    *,
+    limit: int | None = None,
+    load: Any = None,
+    admit: Admit = lambda pod, target: None,
+    **more: Any,
+) -> tuple[list[PlannedMove], Any, Any]:
     layout = a_layout(nodes, pods, load=load)
     standing = standing_of(layout, CEILING)
     thresholds = Thresholds.absolute(layout.load, HIGH, LOW, layout.resources)
-    admit = lambda pod, target: None  # noqa: E731
-    steps = relieve(standing, everybody(layout), every_node(layout), admit, thresholds, limit=limit)
+    worth = more.pop("worth", None)
+    if worth is not None:
+        more["worth"] = worth(layout)
+    steps = relieve(standing, everybody(layout), every_node(layout), admit, thresholds, limit=limit, **more)
     return list(steps), layout, standing
 
 
@@ -86,3 +98,93 @@ def test_no_target_gets_too_loaded_and_no_node_is_relieved_too_far(world: Any) -
         assert (standing.load[step.target] <= CEILING + 2e-9).all()
         assert step.gain == pytest.approx((before - standing.load)[step.source][int(step.numbers["resource"])])
         before = standing.load.copy()
+
+
+def worth_of(prices: Mapping[str, float], error: float = 0.0, confidence: float = 0.0, unpaid: Any = nobody) -> Any:
+    """Prices by pod, else 1; the same standard error of every load."""
+
+    def build(layout: Layout) -> Worth:
+        price = np.array([prices.get(pod.name, 1.0) for pod in layout.pods])
+        return Worth(price, np.full(layout.load.shape, error), confidence, unpaid)
+
+    return build
+
+
+def names(steps: list[PlannedMove], layout: Layout) -> list[str]:
+    return [layout.pods[step.pod].name for step in steps]
+
+
+HOT = [a_node("n1"), a_node("n2")]
+
+
+@pytest.mark.parametrize(("price", "moved"), [(39.0, ["slim"]), (41.0, [])])
+def test_a_pod_that_relieves_less_than_its_price_stays(price: float, moved: list[str]) -> None:
+    """Price 1 is 0.1 % of a node's load; the pod relieves 4 %."""
+    unpaid: list[int] = []
+    pods = [a_pod("slim", 0.4, 0, "n1"), a_pod("fixed", 8.6, 0, "n1", priority=9)]
+    worth = worth_of({"slim": price, "fixed": 1e9}, unpaid=lambda rows: unpaid.extend(rows.tolist()))
+    steps, layout, _ = run(HOT, pods, worth=worth)
+    assert names(steps, layout) == moved
+    assert {layout.pods[row].name for row in unpaid} == {"fixed"} | {"slim"} - set(moved)
+    if steps:
+        assert steps[0].cost == pytest.approx(price / 1000)
+
+
+@pytest.mark.parametrize(("confidence", "moved"), [(8.0, 1), (10.0, 0)])
+def test_a_relief_that_is_lost_in_noise_is_none(confidence: float, moved: int) -> None:
+    """The pod's share of the error of the node's load: 0.4 of 0.9, so 0.044 of 0.1; nine times that is its relief."""
+    pods = [a_pod("noisy", 4, 0, "n1"), a_pod("fixed", 5, 0, "n1", priority=9)]
+    worth = worth_of({"noisy": 0.0, "fixed": 1e9}, error=0.1, confidence=confidence)
+    steps, layout, _ = run(HOT, pods, worth=worth)
+    assert names(steps, layout) == ["noisy"] * moved
+    if steps:
+        assert steps[0].error == pytest.approx(0.4 * 0.1 / 0.9)
+        assert steps[0].numbers == {"load": pytest.approx(0.9), "resource": 0.0}
+
+
+def test_of_pods_that_relieve_nearly_as_much_the_cheapest_goes() -> None:
+    pods = [a_pod("dear", 3.0, 0, "n1"), a_pod("cheap", 2.7, 0, "n1"), a_pod("small", 2.0, 0, "n1")]
+    pods.append(a_pod("rest", 1.3, 0, "n1"))
+    prices = {"dear": 4.0, "cheap": 1.0, "small": 0.1, "rest": 0.1}
+    steps, layout, _ = run(HOT, pods, worth=worth_of(prices), limit=1)
+    assert names(steps, layout) == ["cheap"]
+    steps, layout, _ = run(HOT, pods, worth=worth_of(prices | {"dear": 1.1}), limit=1)
+    assert names(steps, layout) == ["dear"], "a tenth more is no other class of price"
+
+
+def test_whom_the_gate_refuses_is_not_asked_for_again_and_others_go_on() -> None:
+    asked: list[tuple[int, int]] = []
+
+    def admit(pod: int, target: int) -> Any:
+        asked.append((pod, target))
+        return np.array([0, 1]) if pod == 0 else None
+
+    pods = [a_pod(f"p{i}", 1, 0, "n1") for i in range(9)]
+    steps, layout, _ = run(HOT, pods, admit=admit)
+    assert names(steps, layout) == ["p2", "p3", "p4"]
+    assert asked == [(0, 1), (2, 1), (3, 1), (4, 1)]
+
+
+def test_a_node_that_cannot_be_relieved_does_not_stop_the_others() -> None:
+    nodes = [a_node("n1"), a_node("n2"), a_node("n3")]
+    pods = [a_pod("giant", 10, 0, "n1"), *(a_pod(f"p{i}", 1, 0, "n2") for i in range(9))]
+    steps, layout, _ = run(nodes, pods)
+    assert names(steps, layout) == ["p0", "p1", "p2"]
+
+
+def test_a_relief_below_the_least_gain_is_not_made() -> None:
+    pods = [a_pod(f"p{i}", 1, 0, "n1") for i in range(9)]
+    assert len(run(HOT, pods, min_gain=0.1)[0]) == 3
+    assert run(HOT, pods, min_gain=0.11)[0] == []
+
+
+def test_the_emptiest_target_gets_the_pod_and_one_above_the_ceiling_none() -> None:
+    nodes = [a_node("n1"), a_node("n2"), a_node("n3"), a_node("n4")]
+    pods = [a_pod("p", 2.5, 0, "n1"), a_pod("q", 6, 0, "n1"), a_pod("r", 3, 0, "n2"), a_pod("s", 2, 0, "n3")]
+    pods.append(a_pod("t", 7.5, 0, "n4"))
+    steps, layout, _ = run(nodes, pods)
+    assert [(layout.pods[step.pod].name, layout.nodes[step.target].name) for step in steps] == [("p", "n3")]
+
+
+def test_without_nodes_there_is_nothing_to_relieve() -> None:
+    assert run([], [])[0] == []

@@ -103,3 +103,36 @@ def test_a_small_deviation_on_a_large_mean_is_exact(values: list[float]) -> None
         ring.write("memory", at, ring.columns(["a"]), np.array([value]), np.array([at]))
     window = summarise(ring, ring.columns(["a"]), name="5m", seconds=300, end=15.0 * 1019, rules=RULES)
     assert window.std.item() == pytest.approx(statistics.pstdev(values), rel=1e-6, abs=1e-15)
+
+
+@pytest.mark.parametrize(("count", "known"), [(9, False), (10, True)])
+def test_a_window_is_known_from_its_least_coverage_on(count: int, known: bool) -> None:
+    """Every second of 20 slots, with gaps that count as one slot: each sample covers a twentieth."""
+    ring = Ring(["cpu"], 15, 600)
+    for back in range(count - 1, -1, -1):
+        ring.write("cpu", 15_000.0 - 15 * back, ring.columns(["a"]), np.array([0.5]), np.array([15_000.0 - 15 * back]))
+    rules = WindowRules(min_coverage=0.5, min_samples=1, max_age=1e9, resolution=6.0)
+    window = summarise(ring, ring.columns(["a"]), name="w", seconds=300.0, end=15_000.0, rules=rules)
+    assert window.coverage.item() == pytest.approx(count / 20)
+    assert window.known.item() is known
+
+
+@pytest.mark.parametrize(("count", "known"), [(4, False), (5, True)])
+def test_a_window_is_known_from_its_least_samples_on(count: int, known: bool) -> None:
+    ring = Ring(["cpu"], 15, 600)
+    for back in range(count):
+        at = 15_000.0 - 60 * back
+        ring.write("cpu", at, ring.columns(["a"]), np.array([0.5]), np.array([at]))
+    rules = WindowRules(min_coverage=0.0, min_samples=5, max_age=1e9, resolution=60.0)
+    window = summarise(ring, ring.columns(["a"]), name="w", seconds=300.0, end=15_000.0, rules=rules)
+    assert (window.count.item(), window.known.item()) == (count, known)
+
+
+@pytest.mark.parametrize(("age", "known"), [(90.0, True), (90.5, False)])
+def test_a_window_is_known_up_to_its_largest_age(age: float, known: bool) -> None:
+    ring = Ring(["cpu"], 15, 600)
+    for back in range(20):
+        at = 15_000.0 - 15 * back
+        ring.write("cpu", at, ring.columns(["a"]), np.array([0.5]), np.array([at - age]))
+    window = summarise(ring, ring.columns(["a"]), name="w", seconds=300.0, end=15_000.0, rules=RULES)
+    assert window.known.item() is known
