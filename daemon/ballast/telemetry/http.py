@@ -15,16 +15,17 @@ from urllib.request import getproxies
 import requests
 import tenacity
 import urllib3
-from requests.auth import AuthBase
+from requests.auth import AuthBase, _basic_auth_str
 from requests.utils import DEFAULT_CA_BUNDLE_PATH
 
 from ballast.base import text
 from ballast.base.clock import Clock, SystemClock
 from ballast.base.deadlines import DeadlineAdapter
 from ballast.base.deadlines import deadline as whole_deadline
-from ballast.base.errors import SourceUnavailable, TelemetryError
+from ballast.base.errors import SettingsError, SourceUnavailable, TelemetryError
 from ballast.base.memory import ANSWERS, AnswerBudget, AnswerShare
-from ballast.telemetry.credentials import Credentials, basic
+from ballast.settings.prometheus import PrometheusSettings
+from ballast.settings.secrets import SecretFile
 from ballast.telemetry.error_messages import (
     NoConnection,
     coded_twice,
@@ -44,6 +45,10 @@ _REMARKS = re.compile(rb'"(?:warnings|infos)"\s*:')
 _RETRIED_STATUS = frozenset((429, 502, 503, 504))
 
 
+Credentials = Callable[[], str | None]
+"""Gives the Authorization header, None without credentials. Raises SourceUnavailable."""
+
+
 @dataclass(frozen=True)
 class HttpAccess:
     """How a server is verified, and what it is shown."""
@@ -57,6 +62,37 @@ class HttpAccess:
     """A file of CA certificates; True: those of the system; False: any certificate is accepted."""
     cert: tuple[str, str] | None = None
     """Files of a client certificate and its key."""
+
+
+def prometheus_credentials(settings: PrometheusSettings) -> Credentials | None:
+    """Those of BALLAST_PROMETHEUS__*, a token before a user name; None where nothing is set.
+
+    Files are checked at each request, so that rotated secrets count at once.
+    """
+    if settings.token_file is not None:
+        token_file = SecretFile(settings.token_file, "BALLAST_PROMETHEUS__TOKEN_FILE")
+        return lambda: f"Bearer {_read_secret(token_file)}"
+    if settings.token is not None:
+        token = settings.token.get_secret_value().strip()
+        return lambda: f"Bearer {token}"
+    if settings.username is not None:
+        user, path = settings.username, settings.password_file
+        password_file = SecretFile(path, "BALLAST_PROMETHEUS__PASSWORD_FILE") if path else None
+        return lambda: basic(user, _read_secret(password_file) if password_file else "")
+    return None
+
+
+def basic(user: str, password: str) -> str:
+    """The header of basic authentication; names outside Latin-1 as UTF-8."""
+    header: str = _basic_auth_str(user.encode(), password.encode())
+    return header
+
+
+def _read_secret(file: SecretFile) -> str:
+    try:
+        return file.read()
+    except SettingsError as error:
+        raise SourceUnavailable(str(error)) from None
 
 
 class HttpSession:

@@ -18,8 +18,7 @@ from ballast.telemetry.node_names import NodeNames
 from ballast.telemetry.pods import NEWEST, PodAnswers, ages, named_by_pod
 from ballast.telemetry.prometheus_client import Grid, PrometheusClient
 from ballast.telemetry.queries import FRESHNESS, QuerySet, join_queries, questions
-from ballast.telemetry.query_warnings import QueryWarnings
-from ballast.telemetry.readings import Answers, ReadingBuilder
+from ballast.telemetry.readings import Answers, QueryWarnings, ReadingBuilder
 from ballast.telemetry.responses import SeriesTable
 from ballast.telemetry.scrapes import LOOKED_AT, ScrapeIntervals
 

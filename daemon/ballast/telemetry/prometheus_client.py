@@ -13,9 +13,8 @@ from prometheus_api_client import PrometheusConnect
 
 from ballast.base.errors import SettingsError, SourceUnavailable
 from ballast.settings import Settings
-from ballast.telemetry.credentials import prometheus_credentials
 from ballast.telemetry.error_messages import masked
-from ballast.telemetry.http import HttpAccess, HttpAnswer, HttpSession
+from ballast.telemetry.http import HttpAccess, HttpAnswer, HttpSession, prometheus_credentials
 
 PART = "BALLAST_PROMETHEUS__"
 _PARALLEL = 6

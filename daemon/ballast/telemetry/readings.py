@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from heapq import nsmallest
 
 import numpy as np
+import structlog
 
 from ballast.base.errors import TelemetryError
+from ballast.base.metrics import Metrics
 from ballast.model.sample import Bools, Floats, Ints, Mixture, Reading, ReadingProblem, Samples
 from ballast.settings import Settings
 from ballast.telemetry.intake import (
@@ -25,12 +27,68 @@ from ballast.telemetry.intake import (
 from ballast.telemetry.node_names import AMBIGUOUS, NOT_SELECTED, SEPARATOR, UNMATCHED, NodeNames
 from ballast.telemetry.prometheus_client import Grid
 from ballast.telemetry.queries import Query, QuerySet
-from ballast.telemetry.query_warnings import QueryWarnings
 from ballast.telemetry.responses import SeriesTable
 from ballast.telemetry.scrapes import LOOKED_AT, ScrapeIntervals
 from ballast.telemetry.series_check import SeriesCheck
 
 _NAMED_STRANGERS = 5
+
+log = structlog.get_logger("ballast.telemetry")
+
+LONGEST_WARNING = 200
+"""Characters, from which on a warning is cut."""
+
+MOST_WARNINGS = 5
+"""Warnings of one reading that are kept."""
+
+MOST_LOGGED = 20
+"""Lines of the log that the remarks of one reading may take."""
+
+_REMEMBERED = 1_000
+
+
+class QueryWarnings:
+    """Warnings and infos in the answers of one source, logged once each.
+
+    A warning means that an answer may be incomplete; an info only comments on the query.
+    """
+
+    def __init__(self, source: str, metrics: Metrics) -> None:
+        self._source = source
+        self._metrics = metrics
+        self._logged: set[str] = set()
+
+    def collect(self, tables: Iterable[SeriesTable]) -> set[str]:
+        """The distinct warnings of some answers, all of them counted; infos go to the log and no further."""
+        warnings: set[str] = set()
+        for table in tables:
+            if table.warnings:
+                self._metrics.query_warnings.labels(self._source).inc(len(table.warnings))
+                warnings.update(map(_short, table.warnings))
+            for text in map(_short, table.infos[:MOST_LOGGED]):
+                if self._new(text):
+                    log.info("a remark in an answer", source=self._source, remark=text)
+        return warnings
+
+    def log_new(self, warnings: Iterable[str]) -> tuple[str, ...]:
+        """The first MOST_WARNINGS by their text. Of the first MOST_LOGGED each is logged when it is new."""
+        ordered = sorted(warnings)
+        for text in ordered[:MOST_LOGGED]:
+            if self._new(text):
+                log.warning("a warning about an answer", source=self._source, warning=text)
+        return tuple(ordered[:MOST_WARNINGS])
+
+    def _new(self, text: str) -> bool:
+        if text in self._logged:
+            return False
+        if len(self._logged) >= _REMEMBERED:
+            self._logged.clear()
+        self._logged.add(text)
+        return True
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= LONGEST_WARNING else text[: LONGEST_WARNING - 1] + "…"
 
 
 @dataclass(frozen=True)
@@ -85,7 +143,7 @@ class ReadingBuilder:
         tables = [
             table for table in (*answers.values.values(), *answers.newest.values()) if isinstance(table, SeriesTable)
         ]
-        warnings = self._remarks.kept(self._remarks.heard(tables) | samples.warnings)
+        warnings = self._remarks.log_new(self._remarks.collect(tables) | samples.warnings)
         mixtures = (*self.check.mixtures, *dict.fromkeys(samples.mixtures))
         scrapes = {question.resource: self.scrapes.of(question.freshness) for question in reversed(questions.asked)}
         for index in range(grid.count):

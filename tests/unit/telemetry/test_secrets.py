@@ -17,9 +17,8 @@ from responses import RequestsMock
 from ballast.base.errors import BallastError, SettingsError
 from ballast.base.text import without_secrets
 from ballast.power.feed_spec import FeedSpec
-from ballast.telemetry.credentials import basic
 from ballast.telemetry.feeds.power_feed import access, read_headers
-from ballast.telemetry.http import HttpAccess, HttpSession
+from ballast.telemetry.http import HttpAccess, HttpSession, basic
 from tests.unit.cluster.server import Answer, Request, serving
 
 SECRET = 'S3cr3t/"+token=='
