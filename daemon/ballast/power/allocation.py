@@ -100,12 +100,12 @@ def hand_out(amount: int, room: Sequence[int]) -> list[int]:
         number += 1
     lower, more = divmod(rest, number)
     level -= lower
-    given = []
-    for each in room:
-        one = each >= level and more > 0
+    shares = []
+    for left in room:
+        one = left >= level and more > 0
         more -= one
-        given.append(max(0, each - level) + one)
-    return given
+        shares.append(max(0, left - level) + one)
+    return shares
 
 
 LARGEST = 2**62
@@ -144,24 +144,24 @@ class Split:
     """Targets, at least one and none of them suspended, and their counts after any change of the total."""
 
     def __init__(self, targets: Sequence[AllocationTarget], *, restore_first: bool, inside_first: bool = True) -> None:
-        self.targets = found = sorted(targets, key=lambda target: (target.entity, target.name))
-        self.names = [target.name for target in found]
-        watts, self.unit = whole([target.watts for target in found])
-        weights, _ = whole([target.weight for target in found])
-        baseline = np.array([target.current if target.baseline is None else target.baseline for target in found])
-        needed = np.array([target.needed for target in found])
-        current = np.array([target.current for target in found])
-        maximum = np.array([target.maximum for target in found])
+        self.targets = ordered = sorted(targets, key=lambda target: (target.entity, target.name))
+        self.names = [target.name for target in ordered]
+        watts, self.unit = whole([target.watts for target in ordered])
+        weights, _ = whole([target.weight for target in ordered])
+        baseline = np.array([target.current if target.baseline is None else target.baseline for target in ordered])
+        needed = np.array([target.needed for target in ordered])
+        current = np.array([target.current for target in ordered])
+        maximum = np.array([target.maximum for target in ordered])
         most = int(np.maximum(np.maximum(current, maximum), np.maximum(baseline, needed)).sum())
         exact = most * max(most * max(watts), max(weights)) >= LARGEST
         kind: npt.DTypeLike = object if exact else np.int64
 
         self.current, self.maximum = current.astype(kind), maximum.astype(kind)
-        self.minimum = np.array([target.minimum for target in found], kind)
+        self.minimum = np.array([target.minimum for target in ordered], kind)
         self.watts = np.array(watts, kind)
         """Watts of a replica as multiples of 1 / `unit`."""
-        self.priority = np.array([target.priority for target in found])
-        self.by_name = np.array(sorted(range(len(found)), key=self.names.__getitem__), np.intp)
+        self.priority = np.array([target.priority for target in ordered])
+        self.by_name = np.array(sorted(range(len(ordered)), key=self.names.__getitem__), np.intp)
         self.start = np.minimum(np.maximum(self.current, self.minimum), self.maximum)
         self._repaired = int((self.start - self.current).sum())
         self._baseline, self._needed = baseline.astype(kind), needed.astype(kind)
@@ -177,9 +177,9 @@ class Split:
         self.entities = [entities[i] for i in self._starts]
         self._sizes = np.diff(np.append(self._starts, len(entities)))
         self._entity = np.repeat(np.arange(len(self._starts)), self._sizes)
-        given = np.array(weights, kind)
-        whole_groups = self.by_entity(given)[self._entity]
-        self._weights = np.where(whole_groups == 0, np.ones_like(given), given)
+        exact_weights = np.array(weights, kind)
+        whole_groups = self.by_entity(exact_weights)[self._entity]
+        self._weights = np.where(whole_groups == 0, np.ones_like(exact_weights), exact_weights)
         self._totals = self.by_entity(self._weights)[self._entity]
 
     def by_entity(self, numbers: Whole) -> Whole:
@@ -251,7 +251,7 @@ class Split:
             yield inside, self.minimum, True
 
     def _tiers(self) -> list[Whole]:
-        return [self.priority == each for each in np.unique(self.priority)]
+        return [self.priority == tier for tier in np.unique(self.priority)]
 
     def _spread(self, amount: int, step: SplitStep) -> SplitResult:
         """Splits `amount`; an entity's share is amount · m / Σ m with m = Σ measure · watts of its members."""
@@ -263,9 +263,9 @@ class Split:
         if self._inside_first:
             for entity in np.flatnonzero((short > 0) & (self._sizes > 1)):
                 members = slice(self._starts[entity], self._starts[entity] + self._sizes[entity])
-                given = hand_out(int(short[entity]), (step.room - moved)[members].tolist())
-                moved[members] += given
-                redistributed += sum(given)
+                extra = hand_out(int(short[entity]), (step.room - moved)[members].tolist())
+                moved[members] += extra
+                redistributed += sum(extra)
         rest = int(amount - moved.sum())
         if rest:
             moved[self.by_name] += hand_out(rest, (step.room - moved)[self.by_name].tolist())
@@ -274,14 +274,14 @@ class Split:
     def _inside(self, shares: Whole) -> Whole:
         """The shares of entities split over their members by weight (largest remainder)."""
         parts = shares[self._entity] * self._weights
-        found = parts // self._totals
-        rest = shares - self.by_entity(found)
+        members_shares = parts // self._totals
+        rest = shares - self.by_entity(members_shares)
         if rest.any():
-            order = np.argsort(found * self._totals - parts, kind="stable")
+            order = np.argsort(members_shares * self._totals - parts, kind="stable")
             order = order[np.argsort(self._entity[order], kind="stable")]
             rank = np.arange(len(order)) - self._starts[self._entity]
-            found[order[rank < rest[self._entity]]] += 1
-        return found
+            members_shares[order[rank < rest[self._entity]]] += 1
+        return members_shares
 
 
 @dataclass(frozen=True, slots=True)
@@ -320,18 +320,18 @@ def allocate(
     A target outside its bounds is brought back first, as part of `delta`; the others make up for it.
     `restore_first`: increases fill up to the baselines first, reductions first take what is above them.
     """
-    found = sorted(targets, key=lambda target: target.name)
-    active = [target for target in found if not target.suspended]
+    ordered = sorted(targets, key=lambda target: target.name)
+    active = [target for target in ordered if not target.suspended]
     if not active:
-        return ReplicaAllocation(delta, {target.name: 0 for target in found}, {}, {}, 0)
+        return ReplicaAllocation(delta, {target.name: 0 for target in ordered}, {}, {}, 0)
     split = Split(active, restore_first=restore_first, inside_first=inside_first)
     counts = split.dictionary(split.after(delta))
     exact, shares, redistributed = dict.fromkeys(split.entities, Fraction(0)), dict.fromkeys(split.entities, 0), 0
     for spread in split.explained(delta):
-        each = quotas(spread.amount, spread.weights.tolist())
-        for entity, quota, share in zip(split.entities, each, spread.shares.tolist(), strict=True):
+        exact_shares = quotas(spread.amount, spread.weights.tolist())
+        for entity, quota, share in zip(split.entities, exact_shares, spread.shares.tolist(), strict=True):
             exact[entity] += quota
             shares[entity] += share
         redistributed += spread.redistributed
-    changes = {target.name: counts.get(target.name, target.current) - target.current for target in found}
+    changes = {target.name: counts.get(target.name, target.current) - target.current for target in ordered}
     return ReplicaAllocation(delta, changes, exact, shares, redistributed)

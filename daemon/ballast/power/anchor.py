@@ -130,7 +130,7 @@ def without(policy: PowerPolicy, state: ControllerState, gone: Mapping[str, Frac
         watts = {**{name: place.member.watts for name, place in policy.places.items()}, **gone}
         leaving = {name: -state.last[name] for name in gone if name in state.last}
         state = replace(state, anchor=_shifted(state, leaving, watts))
-    away = {name: each for name, each in state.away.items() if name not in gone}
+    away = {name: share for name, share in state.away.items() if name not in gone}
 
     def rest(counts: Mapping[str, int]) -> dict[str, int]:
         return {name: count for name, count in counts.items() if name not in gone}
@@ -198,7 +198,7 @@ def _left(state: ControllerState, names: Iterable[str], watts: Mapping[str, Frac
         assert state.anchor is not None
         count, anchor = state.last[name], _shifted(state, {name: -state.last[name]}, watts)
         away = {**state.away, name: DepartedShare(state.anchor.load - anchor.load, count)}
-        last = {other: each for other, each in state.last.items() if other != name}
+        last = {other: n for other, n in state.last.items() if other != name}
         state = replace(state, anchor=anchor, last=last, away=away)
     return state
 
@@ -219,7 +219,7 @@ def _came(state: ControllerState, counts: Mapping[str, int], watts: Mapping[str,
     for name, count in counts.items():
         before = state.away.get(name, DepartedShare(ZERO, 0))
         load += before.load + (count - before.count) * watts[name] * price_now
-    away = {name: each for name, each in state.away.items() if name not in counts}
+    away = {name: share for name, share in state.away.items() if name not in counts}
     return replace(state, anchor=Anchor(anchor.watts, max(ZERO, load)), last={**state.last, **counts}, away=away)
 
 

@@ -61,10 +61,10 @@ def lend(targets: Sequence[AllocationTarget], autoscaled: Mapping[str, Autoscale
         replace(target, current=min(needs[target.name], target.current), maximum=needs[target.name], baseline=None)
         for target in targets
     ]
-    wanted = fill(claimed, watts, restore_first=False)
+    filled = fill(claimed, watts, restore_first=False)
     # What nobody needs now raises the caps up to the entitlements, so that a demand can rise before the next plan.
     resting = [
-        replace(target, current=wanted[target.name], maximum=max(wanted[target.name], target.current), baseline=None)
+        replace(target, current=filled[target.name], maximum=max(filled[target.name], target.current), baseline=None)
         for target in targets
     ]
     return fill(resting, watts, restore_first=False)
@@ -72,7 +72,7 @@ def lend(targets: Sequence[AllocationTarget], autoscaled: Mapping[str, Autoscale
 
 def unmet_demand(autoscaled: Iterable[Autoscaled]) -> int:
     """Replicas that autoscalers want beyond their caps."""
-    return sum(each.unmet for each in autoscaled)
+    return sum(target.unmet for target in autoscaled)
 
 
 def _need(target: AllocationTarget, each: Autoscaled) -> int:

@@ -15,8 +15,8 @@ _WEEK = re.compile(r"([0-9]+)w")
 
 def range_of(query: str) -> Fraction:
     """Seconds of the longest range in a PromQL query, such as 300 of `rate(joules_total[5m])`; 0 without one."""
-    found = [_WEEK.sub(lambda week: f"{7 * int(week[1])}d", each) for each in _RANGE.findall(query)]
-    return max(map(seconds, found), default=Fraction(0))
+    ranges = [_WEEK.sub(lambda week: f"{7 * int(week[1])}d", text) for text in _RANGE.findall(query)]
+    return max(map(seconds, ranges), default=Fraction(0))
 
 
 class Average:

@@ -81,7 +81,7 @@ def observe(
         return tick.outcome()
     if policy.on_foreign_change is ForeignChanges.REBASE:
         return replace(tick, state=rebased(policy, state, replicas)).outcome()
-    return _enforced(tick)
+    return _enforce(tick)
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,22 +246,22 @@ class _AnchorTick:
         active = [target for target in targets if not target.suspended]
         current = sum(target.current for target in active)
         anchor = self.anchor if policy.reference is TargetBasis.ANCHOR else Anchor(self.reference, load_of(active))
-        wanted = wanted_change(
+        change = wanted_change(
             active,
             affordable(anchor, level) if level >= policy.floor else ZERO,
             policy.rounds,
             lambda change: load_of(_after(active, self._split(active, change))),
         )
         lowest, highest = sum(target.minimum for target in active), sum(target.maximum for target in active)
-        delta = min(max(current + wanted, lowest), highest) - current
-        unmet = wanted - delta
+        delta = min(max(current + change, lowest), highest) - current
+        unmet = change - delta
         # If the sign flips, others changed the replicas: the reference is reset to the watts of the current load, and a
         # window in the other direction opens.
-        if max(delta * sign, wanted * sign) < 0:
+        if max(delta * sign, change * sign) < 0:
             corrected = replace(self.state.settled(), reference=price_of(policy, anchor, load_of(active)))
             return replace(replace(self, state=corrected)._follow(), cancelled=True)
         if delta * sign <= 0:
-            reason = Reason.AT_LIMIT if wanted * sign > 0 else Reason.ROUNDS_TO_ZERO
+            reason = Reason.AT_LIMIT if change * sign > 0 else Reason.ROUNDS_TO_ZERO
             return replace(self._stay(level, reason), unmet=unmet)
         step = self._side(sign).max_step if limited else None
         cut = step is not None and abs(delta) > step.of(current)
@@ -310,8 +310,8 @@ def _begin(
         anchor, reference = Anchor(watts, load), watts
     else:
         total = sum(target.current for target in targets)
-        each = load / total if total else Fraction(1)
-        anchor = Anchor(nominal.watts - policy.base_power, nominal.replicas * each)
+        mean_watts = load / total if total else Fraction(1)
+        anchor = Anchor(nominal.watts - policy.base_power, nominal.replicas * mean_watts)
         reference = price_of(policy, anchor, load)
     state = replace(state, anchor=anchor, reference=reference, last=dict(replicas), baseline=dict(replicas))
     return ControllerResult(state, Reason.BOOTSTRAPPED)
@@ -347,24 +347,24 @@ def _silence(
     return ControllerResult(replace(state, plan=plan), Reason.FALLBACK)
 
 
-def _enforced(tick: _AnchorTick) -> ControllerResult:
+def _enforce(tick: _AnchorTick) -> ControllerResult:
     """Someone else changed replicas: the counts decided before are restored, with what this sample asks for.
 
     What someone stopped stays stopped, what someone started again stays started, and what an autoscaler decides stays.
     """
-    policy, state, found = tick.policy, tick.state, tick.replicas
+    policy, state, present = tick.policy, tick.state, tick.replicas
     left_alone = {
         name
-        for name, count in found.items()
+        for name, count in present.items()
         if name not in state.last
         or name in tick.autoscaled
         or (policy.places[name].member.min and not (count and state.last[name]))
     }
-    decided = {name: count if name in left_alone else state.last[name] for name, count in found.items()}
+    decided = {name: count if name in left_alone else state.last[name] for name, count in present.items()}
     state = rebased(policy, state, decided)
     outcome = replace(tick, state=state, replicas=decided).outcome()
     after = outcome.state
-    if after.plan is not None or decided == found or after.reference is None:
+    if after.plan is not None or decided == present or after.reference is None:
         return outcome
     undo = PowerPlan(after.sequence + 1, tick.at, Reason.FOREIGN_CHANGE, decided, after.reference, closes_window=False)
     return replace(outcome, state=replace(after, plan=undo), reason=Reason.FOREIGN_CHANGE)

@@ -71,8 +71,8 @@ class BatterySpec(PolicySection):
     def available(self, charge: Fraction) -> Fraction:
         """Watts at this charge; 0 at the reserve and below."""
         above = max(Fraction(0), min(charge / self.full, Fraction(1)) - self.reserve)
-        found = above * self.kwh * 3_600_000 / self.over
-        return found if self.watts is None else min(found, self.watts)
+        watts = above * self.kwh * 3_600_000 / self.over
+        return watts if self.watts is None else min(watts, self.watts)
 
 
 class LimitSpec(PolicySection):
@@ -157,7 +157,7 @@ class FeedSpec(UrlAccess):
 
     @model_validator(mode="after")
     def _whole(self) -> Self:
-        if sum(each is not None for each in (self.query, self.url, self.csv, self.limit)) != 1:
+        if sum(source is not None for source in (self.query, self.url, self.csv, self.limit)) != 1:
             raise ValueError("expected one of query, url, csv and limit")
         if (self.semantics is Semantics.LIMIT_MINUS_CONSUMPTION) != (self.limit is not None):
             raise ValueError("expected limit and consumption with semantics: limit-minus-consumption, and only with it")
@@ -204,7 +204,7 @@ class ScheduleSpec(UrlAccess):
 
     @model_validator(mode="after")
     def _one(self) -> Self:
-        if sum(each is not None for each in (self.csv, self.url, self.query)) != 1:
+        if sum(source is not None for source in (self.csv, self.url, self.query)) != 1:
             raise ValueError("expected one of csv, url and query")
         return self
 

@@ -17,7 +17,7 @@ GUESSES = 6
 def watts_of(targets: Sequence[AllocationTarget], counts: Mapping[str, int]) -> Fraction:
     """The watts of these counts; targets without a count draw nothing."""
     watts, unit = whole([target.watts for target in targets])
-    return Fraction(sum(counts.get(t.name, 0) * each for t, each in zip(targets, watts, strict=True)), unit)
+    return Fraction(sum(counts.get(t.name, 0) * one for t, one in zip(targets, watts, strict=True)), unit)
 
 
 def within_bounds(targets: Sequence[AllocationTarget]) -> list[AllocationTarget]:
@@ -43,7 +43,7 @@ def shed(targets: Sequence[AllocationTarget], watts: Fraction, *, restore_first:
     most = int((split.current - split.minimum).sum())
     if not most or split.draw(split.minimum) >= limit:
         return split.dictionary(split.minimum)
-    return split.dictionary(_filled(split, _search(split, -1, excess, most, limit), split.current, limit))
+    return split.dictionary(_fill_rest(split, _search(split, -1, excess, most, limit), split.current, limit))
 
 
 def fill(targets: Sequence[AllocationTarget], watts: Fraction, *, restore_first: bool) -> dict[str, int]:
@@ -58,7 +58,7 @@ def fill(targets: Sequence[AllocationTarget], watts: Fraction, *, restore_first:
     most = int((split.maximum - split.current).sum())
     if not most:
         return split.dictionary(split.current)
-    return split.dictionary(_filled(split, _search(split, 1, spare, most, limit), split.maximum, limit))
+    return split.dictionary(_fill_rest(split, _search(split, 1, spare, most, limit), split.maximum, limit))
 
 
 def _search(split: Split, sign: int, amount: Fraction, most: int, limit: Fraction) -> Whole:
@@ -84,13 +84,13 @@ def _search(split: Split, sign: int, amount: Fraction, most: int, limit: Fractio
         rest = split.draw(known[guess]) - limit
         reached = (rest <= 0) == (sign < 0)
         low, high = (low, guess) if reached else (guess + 1, high)
-        before, each = (guess, rest), _slope((guess, rest), before, heavy)
-        missed = max(1, int(abs(rest) / each) + (high - low > missed))
+        before, slope = (guess, rest), _slope((guess, rest), before, heavy)
+        missed = max(1, int(abs(rest) / slope) + (high - low > missed))
         guess += -missed if reached else missed
         if tried > GUESSES:
             guess = (low + high) // 2
-    found = high if sign < 0 or light == heavy else high - 1
-    return known[found] if found in known else split.after(sign * found)
+    best = high if sign < 0 or light == heavy else high - 1
+    return known[best] if best in known else split.after(sign * best)
 
 
 def _slope(one: tuple[int, Fraction], other: tuple[int, Fraction], least: int) -> Fraction:
@@ -99,14 +99,14 @@ def _slope(one: tuple[int, Fraction], other: tuple[int, Fraction], least: int) -
     return watts / replicas if replicas and watts else Fraction(least)
 
 
-def _filled(split: Split, counts: Whole, limits: Whole, limit: Fraction) -> Whole:
+def _fill_rest(split: Split, counts: Whole, limits: Whole, limit: Fraction) -> Whole:
     """The counts with whole replicas more wherever they still fit, higher priorities first, ties by name."""
     spare = floor(limit) - split.draw(counts)
     fitting = split.by_name[((limits > counts) & (split.watts <= spare))[split.by_name]]
-    found = counts.copy()
+    filled = counts.copy()
     for index in fitting[np.argsort(-split.priority[fitting], kind="stable")]:
         watts = int(split.watts[index])
         more = min(int(limits[index] - counts[index]), spare // watts)
-        found[index] += more
+        filled[index] += more
         spare -= more * watts
-    return found
+    return filled

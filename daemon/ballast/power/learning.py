@@ -54,7 +54,7 @@ class WattsModel:
         self._history: deque[tuple[float, Vector]] = deque()
         self._reach = max(delay + length for delay, length in lags)
 
-    def saw(self, at: float, counts: Mapping[str, int], consumption: float) -> None:
+    def measure(self, at: float, counts: Mapping[str, int], consumption: float) -> None:
         """`consumption` was measured at `at` (seconds), when these replicas run."""
         present = np.array([1.0, *(float(counts.get(name, 0)) for name in self._names)])
         if not self._history:
@@ -141,7 +141,7 @@ class _Fit:
         self.offset = beyond if abs(missed) > 3 * sqrt(self._noise) else self.offset + NEWEST * (beyond - self.offset)
 
     def errors(self) -> list[float]:
-        return [sqrt(max(0.0, float(each))) for each in np.diag(self._covariance)]
+        return [sqrt(max(0.0, float(variance))) for variance in np.diag(self._covariance)]
 
 
 STEADY = 0.02
@@ -177,9 +177,9 @@ class Meter:
         """Whether the watts of a replica are still unknown."""
         return bool(self._measured) and not self._used
 
-    def saw(self, at: Fraction, counts: Mapping[str, int], consumption: Fraction) -> None:
+    def measure(self, at: Fraction, counts: Mapping[str, int], consumption: Fraction) -> None:
         """`consumption` watts were measured at `at` (seconds), from which on these replicas run."""
-        self._model.saw(float(at), counts, float(consumption))
+        self._model.measure(float(at), counts, float(consumption))
         learned = self._model.learned()
         assert learned is not None
         for name in self._measured:
@@ -197,8 +197,8 @@ class Meter:
             return policy
         known = self._applied
         if known is None or known[0] is not policy or known[1:3] != (self._used, self._base):
-            found = policy.with_watts(self._used, self._base)
-            known = self._applied = policy, dict(self._used), self._base, found
+            measured = policy.with_watts(self._used, self._base)
+            known = self._applied = policy, dict(self._used), self._base, measured
         return known[3]
 
 

@@ -248,10 +248,10 @@ class PowerPolicy(PolicySection):
 
     def with_watts(self, watts: Mapping[str, Fraction], base: Fraction | None = None) -> PowerPolicy:
         """The policy with these watts of one replica, by namespace/name, and these base watts."""
-        found = self._changed(
+        changed = self._changed(
             lambda each: each.model_copy(update={"watts_per_replica": watts.get(each.name, each.watts)})
         )
-        return found if base is None else found.model_construct(**{**dict(found), "base_power": base})
+        return changed if base is None else changed.model_construct(**{**dict(changed), "base_power": base})
 
     def _changed(self, change: Callable[[Member], Member]) -> PowerPolicy:
         groups = tuple(group.model_copy(update={"members": tuple(map(change, group.members))}) for group in self.groups)

@@ -248,27 +248,27 @@ _EXPECTED = {
 def read(raws: Sequence[Mapping[str, Any]]) -> tuple[PowerPolicy, ...]:
     """The policies, each with a name of its own. Raises SettingsError with all problems at once."""
     problems: list[str] = []
-    found: list[PowerPolicy] = []
+    valid: list[PowerPolicy] = []
     for number, raw in enumerate(raws):
-        label = f"power policy {_called(raw, number)}" if len(raws) > 1 else "power"
+        label = f"power policy {_label(raw, number)}" if len(raws) > 1 else "power"
         try:
             one = PowerPolicy.model_validate(_without_empty(raw))
         except ValidationError as error:
-            problems.extend(dict.fromkeys(_problem(label, raw, each) for each in error.errors()))
+            problems.extend(dict.fromkeys(_problem(label, raw, detail) for detail in error.errors()))
         else:
-            found.append(one)
+            valid.append(one)
             problems.extend(f"{label}: {text}" for text in contradictions(one))
     if len(raws) > 1:
         problems.extend(_names(raws))
-    problems.extend(_doubled(found))
+    problems.extend(_find_doubled(valid))
     if problems:
         raise SettingsError(*problems)
-    return tuple(found)
+    return tuple(valid)
 
 
 def _problem(label: str, raw: Mapping[str, Any], error: ErrorDetails) -> str:
-    path = [each for each in error["loc"] if each != "function-plain"]
-    key = "".join(f"[{each}]" if isinstance(each, int) else f".{each}" for each in path).lstrip(".")
+    path = [part for part in error["loc"] if part != "function-plain"]
+    key = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path).lstrip(".")
     if error["type"] == "extra_forbidden":
         return f"{label}: {key} is no key of a policy. {_hint(str(path[-1]))}"
     if error["type"] == "missing":
@@ -278,8 +278,8 @@ def _problem(label: str, raw: Mapping[str, Any], error: ErrorDetails) -> str:
     else:
         template = _EXPECTED.get(error["type"])
         expectation = f"expected {template.format(**error.get('ctx', {}))}" if template else error["msg"]
-    given = error["input"]
-    shown = f"{key} is {_shown(given)}" if not isinstance(given, Mapping | list | PolicySection) else key
+    value = error["input"]
+    shown = f"{key} is {_show(value)}" if not isinstance(value, Mapping | list | PolicySection) else key
     return f"{label}: {shown}: {expectation}. Correct it." if shown else f"{label}: {expectation}. Correct it."
 
 
@@ -290,11 +290,11 @@ def _hint(key: str) -> str:
     return f"Did you mean {near[0]}? Correct or remove it." if near else "Correct or remove it."
 
 
-def _shown(value: object) -> str:
+def _show(value: object) -> str:
     return f'"{value}"' if isinstance(value, str) else str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def _called(raw: Mapping[str, Any], number: int) -> str:
+def _label(raw: Mapping[str, Any], number: int) -> str:
     name = raw.get("name") if isinstance(raw, Mapping) else None
     return str(name) if name else f"number {number + 1}"
 
@@ -302,22 +302,22 @@ def _called(raw: Mapping[str, Any], number: int) -> str:
 def _without_empty(value: Any) -> Any:
     """An empty value counts as unset."""
     if isinstance(value, Mapping):
-        return {str(key): _without_empty(each) for key, each in value.items() if each is not None and each != ""}
-    return [_without_empty(each) for each in value] if isinstance(value, list | tuple) else value
+        return {str(key): _without_empty(item) for key, item in value.items() if item is not None and item != ""}
+    return [_without_empty(item) for item in value] if isinstance(value, list | tuple) else value
 
 
 def _names(raws: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    seen: set[str] = set()
+    names: set[str] = set()
     for number, raw in enumerate(raws):
         name = str(raw.get("name") or "")
         if not name:
             yield f"power policy number {number + 1} has no name; several policies need different names. Give it one."
-        elif name in seen:
+        elif name in names:
             yield f"power policy {name} exists twice: expected a different name for each policy. Rename one."
-        seen.add(name)
+        names.add(name)
 
 
-def _doubled(policies: Sequence[PowerPolicy]) -> Iterator[str]:
+def _find_doubled(policies: Sequence[PowerPolicy]) -> Iterator[str]:
     owners: dict[str, str] = {}
     for one in policies:
         for name in one.places:
@@ -330,10 +330,10 @@ def _doubled(policies: Sequence[PowerPolicy]) -> Iterator[str]:
 
 def _aliases() -> Iterator[str]:
     for module in (policy, feed_spec, sections):
-        for each in vars(module).values():
-            if isinstance(each, type) and issubclass(each, PolicySection):
-                yield from (info.alias or name for name, info in each.model_fields.items())
-                yield from each.other_names
+        for section in vars(module).values():
+            if isinstance(section, type) and issubclass(section, PolicySection):
+                yield from (info.alias or name for name, info in section.model_fields.items())
+                yield from section.other_names
 
 
 _KEYS = sorted(set(_aliases()))

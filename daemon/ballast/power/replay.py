@@ -150,9 +150,9 @@ def replay(
         if sample.at is not None and schedule is not None and policy.schedule is not None:
             sample = replace(sample, bound=schedule.bound(sample.at, policy.schedule.lead))
         if meter is not None and sample.at is not None:
-            meter.saw(sample.at, world.replicas, world.drawn(watts_true))
+            meter.measure(sample.at, world.replicas, world.drawn(watts_true))
             policy = meter.applied(policy)
-        gated, needs = world.gated(policy, needed.at(sample.at) if sample.at is not None else {})
+        gated, needs = world.within_needs(policy, needed.at(sample.at) if sample.at is not None else {})
         outcome = observe(gated, state, sample, world.counts(), needs, world.autoscaled())
         state = world.follow(outcome)
         actions += world.changed
@@ -200,15 +200,15 @@ class _World:
     def autoscaled(self) -> dict[str, Autoscaled]:
         """The autoscaled targets as the controller sees them."""
         return {
-            name: Autoscaled(self._original(name), self._cap(name), self.replicas[name], wanted)
-            for name, wanted in self._wanted.items()
+            name: Autoscaled(self._original(name), self._cap(name), self.replicas[name], demand)
+            for name, demand in self._wanted.items()
         }
 
     def drawn(self, watts: Mapping[str, Fraction]) -> Fraction:
         """What a meter tells: the replicas that run with their true watts, and the base power."""
         members = {name: self._policy.places[name].member for name in self.replicas}
         replicas = ((watts.get(name, members[name].watts), count) for name, count in self.replicas.items())
-        return sum((each * count for each, count in replicas), self._policy.base_power)
+        return sum((watts_each * count for watts_each, count in replicas), self._policy.base_power)
 
     def follow(self, outcome: ControllerResult) -> ControllerState:
         """Applies and commits the plan, if there is one."""
@@ -224,7 +224,7 @@ class _World:
         self.changed = (self.replicas, self.caps) != before
         return outcome.state.committed()
 
-    def gated(self, policy: PowerPolicy, needed: Mapping[str, int]) -> tuple[PowerPolicy, Mapping[str, int]]:
+    def within_needs(self, policy: PowerPolicy, needed: Mapping[str, int]) -> tuple[PowerPolicy, Mapping[str, int]]:
         """The policy within what its targets need, and that."""
         bounds = {}
         for name, count in needed.items():
@@ -243,8 +243,8 @@ class _World:
         }
 
     def _running(self) -> dict[str, int]:
-        wanted = {name: min(count, self._cap(name)) for name, count in self._wanted.items()}
-        return {**self.replicas, **wanted}
+        capped = {name: min(count, self._cap(name)) for name, count in self._wanted.items()}
+        return {**self.replicas, **capped}
 
     def _cap(self, name: str) -> int:
         cap = self.caps.get(name)
@@ -334,7 +334,7 @@ class FeedUtilisation:
     def add(self, at: Fraction, watts: Fraction, replicas: Mapping[str, int], most: Mapping[str, int]) -> None:
         """A valid tick at `at` seconds; `most` are the replicas that maxima and demand allow."""
         if not self._scaled and watts and self._first:
-            self._watts = {name: each * watts / self._first for name, each in self._watts.items()}
+            self._watts = {name: value * watts / self._first for name, value in self._watts.items()}
             self._scaled = True
         self._close(at)
         load = sum((self._watts[name] * count for name, count in replicas.items()), ZERO) + self._base
@@ -363,11 +363,11 @@ class FeedUtilisation:
 
     def _fitting(self, spare: Fraction, replicas: Mapping[str, int], most: Mapping[str, int]) -> Fraction:
         """Watts of the whole replicas that fit into `spare`, the heaviest first."""
-        found = ZERO
+        total = ZERO
         for name in sorted(most, key=lambda name: (-self._watts[name], name)):
-            more = min(most[name] - replicas.get(name, 0), int((spare - found) / self._watts[name]))
-            found += max(0, more) * self._watts[name]
-        return found
+            more = min(most[name] - replicas.get(name, 0), int((spare - total) / self._watts[name]))
+            total += max(0, more) * self._watts[name]
+        return total
 
 
 def base_of(policy: PowerPolicy) -> Fraction:

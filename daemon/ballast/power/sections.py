@@ -32,7 +32,7 @@ class PolicySection(BaseModel):
         doubled = [f"{new} and {old}" for new, old in cls.other_names.items() if new in value and old in value]
         if doubled:
             raise ValueError(f"expected only one of {doubled[0]}, they are the same")
-        return {cls.other_names.get(key, key): each for key, each in value.items()}
+        return {cls.other_names.get(key, key): item for key, item in value.items()}
 
 
 class BudgetKind(StrEnum):

@@ -73,7 +73,7 @@ class Verification:
 
     def acted(self, at: float, predicted: float) -> None:
         """Replicas were changed at `at` (seconds) so that the draw should move by `predicted` watts."""
-        self._pending = [each for each in self._pending if each.predicted * predicted > 0]
+        self._pending = [pending for pending in self._pending if pending.predicted * predicted > 0]
         if self._newest is not None and abs(predicted) >= NOTICEABLE * self._newest and predicted:
             self._pending.append(_Pending(at, self._newest, predicted))
 
@@ -81,21 +81,21 @@ class Verification:
         """Someone else changed what runs."""
         self._pending.clear()
 
-    def saw(self, at: float, consumption: float) -> None:
+    def measure(self, at: float, consumption: float) -> None:
         """`consumption` watts were measured at `at` (seconds)."""
         self._newest = consumption
         if self.missed is not None and _came(self.missed.before, self.missed.predicted, consumption):
             self.missed = None
         left = []
-        for each in self._pending:
-            each.samples += 1
-            if _came(each.before, each.predicted, consumption):
+        for pending in self._pending:
+            pending.samples += 1
+            if _came(pending.before, pending.predicted, consumption):
                 self.missed = None
-            elif each.samples > SAMPLES and at - each.at >= self._patience:
-                moved = consumption - each.before
-                self.missed = MissedEffect(each.at, each.before, each.predicted, moved, at - each.at)
+            elif pending.samples > SAMPLES and at - pending.at >= self._patience:
+                moved = consumption - pending.before
+                self.missed = MissedEffect(pending.at, pending.before, pending.predicted, moved, at - pending.at)
             else:
-                left.append(each)
+                left.append(pending)
         self._pending = left
 
 

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ballast.actuation.scaling.target_status import Actuator, TargetStatus
-from ballast.jobs.power.build import _own
+from ballast.jobs.power.build import own_watts
 from ballast.jobs.power.report import IdleReason
 from ballast.model.workload import Workload
 from ballast.power.controller_state import Reason
@@ -338,7 +338,7 @@ def test_what_the_targets_use_is_known_also_when_one_is_not_there_and_unknown_wh
     def used(gone: int | None) -> Fraction | None:
         made = ({"workload": counted, "replicas": 4}, {"workload": silent, "replicas": 2}, {"replicas": gone})
         found = {f"ns/t{i}": TargetStatus(name=f"ns/t{i}", kind="", **each, **SEEN) for i, each in enumerate(made)}
-        return _own(one, SimpleNamespace(read=lambda policy: found))  # type: ignore[arg-type]
+        return own_watts(one, SimpleNamespace(read=lambda policy: found))  # type: ignore[arg-type]
 
     assert used(0) == (3 + 2) * 50
     assert used(None) is None

@@ -24,7 +24,7 @@ def lived(model: WattsModel, actions: int, *, seed: int, noise: float = 0.0, lag
         while len(drawn) > 1 and drawn[1][0] <= at - lag:
             drawn.popleft()
         seen = drawn[0][1]
-        model.saw(at, counts, seen * chance.gauss(1, noise))
+        model.measure(at, counts, seen * chance.gauss(1, noise))
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -53,7 +53,7 @@ def test_nothing_is_known_before_the_first_sample() -> None:
 
 def test_the_first_sample_is_shared_equally() -> None:
     model = WattsModel({"ns/a": None})
-    model.saw(0.0, {"ns/a": 10}, 200.0)
+    model.measure(0.0, {"ns/a": 10}, 200.0)
     learned = model.learned()
     assert learned is not None
     assert learned.watts["ns/a"][0] == pytest.approx(20, rel=0.01)

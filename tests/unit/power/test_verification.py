@@ -12,10 +12,10 @@ TICK = 15.0
 def watched(draw: list[float], predicted: float, averaged: float = 0.0) -> Verification:
     """An action after the first measurement, then the others."""
     found = Verification(averaged)
-    found.saw(0.0, draw[0])
+    found.measure(0.0, draw[0])
     found.acted(0.0, predicted)
     for number, watts in enumerate(draw[1:], start=1):
-        found.saw(TICK * number, watts)
+        found.measure(TICK * number, watts)
     return found
 
 
@@ -48,18 +48,18 @@ def test_a_rise_without_effect_is_said_but_stops_nothing() -> None:
 
 def test_what_comes_after_all_is_missed_no_longer() -> None:
     found = watched([1000.0] * 50, -200)
-    found.saw(1000.0, 800.0)
+    found.measure(1000.0, 800.0)
     assert found.missed is None
 
 
 def test_others_and_the_contrary_end_a_judgement() -> None:
     for end in (Verification.disturbed, lambda each: each.acted(TICK, 300.0), Verification.reset):
         found = Verification()
-        found.saw(0.0, 1000.0)
+        found.measure(0.0, 1000.0)
         found.acted(0.0, -200.0)
         end(found)
         for number in range(1, 50):
-            found.saw(TICK * number, 1100.0)
+            found.measure(TICK * number, 1100.0)
         assert found.missed is None
 
 
@@ -67,5 +67,5 @@ def test_before_the_first_measurement_nothing_can_be_judged() -> None:
     found = Verification()
     found.acted(0.0, -200.0)
     for number in range(50):
-        found.saw(TICK * number, 1000.0)
+        found.measure(TICK * number, 1000.0)
     assert found.missed is None

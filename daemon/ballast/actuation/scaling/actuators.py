@@ -88,16 +88,16 @@ class Actuators:
         node) reductions take the pods on the hottest nodes first, but in an emergency there is no time for that.
         What someone else has changed since `statuses` were read is not overwritten: that ends in a conflict.
         """
-        wanted = [
+        changes = [
             (statuses[name], count)
             for name, count in counts.items()
             if name in statuses and _differs(statuses[name], count)
         ]
-        wanted.sort(key=lambda each: _urgency(*each, emergency=emergency))
-        together = len(wanted) >= MANY
+        changes.sort(key=lambda each: _urgency(*each, emergency=emergency))
+        together = len(changes) >= MANY
         tasks = [
             partial(self._change, status, count, reason=reason, emergency=emergency, loads=loads, together=together)
-            for status, count in wanted
+            for status, count in changes
         ]
         if emergency:
             return self._emergency.each(tasks)
@@ -160,7 +160,7 @@ class Actuators:
         if outcome.done and outcome.body:
             self._targets.contention.wrote(status.name, before.replicas, count)
             with suppress(ClusterError):
-                self._targets.own_writes.scaled(status.name, scale.decode(outcome.body))
+                self._targets.own_writes.remember_scale(status.name, scale.decode(outcome.body))
         return outcome
 
     def _cap(self, status: TargetStatus, count: int, writer: Writer, reason: str, together: bool) -> WriteOutcome:
@@ -190,7 +190,7 @@ class Actuators:
             return None
         with suppress(msgspec.DecodeError):
             after = form_named(outcome.write.target.kind).decode(outcome.body)
-            self._targets.own_writes.capped(after)
+            self._targets.own_writes.remember_cap(after)
             return after
         return None
 
@@ -217,8 +217,8 @@ class Actuators:
     ) -> Write:
         namespace, _, name = status.name.partition("/")
         workload = status.workload or Workload(status.kind, namespace, name)
-        seen = status.version if version is None else version
-        return scale.write(workload, status.scale_path, count, seen, reason, aggregated=together)
+        against = status.version if version is None else version
+        return scale.write(workload, status.scale_path, count, against, reason, aggregated=together)
 
     def _scaled_by_another(self, status: TargetStatus) -> bool:
         workload = status.workload
@@ -293,9 +293,9 @@ def deletion_costs(pods: Iterable[Pod], loads: Mapping[str, float], fewer: int, 
     free = [pod for pod in pods if not pod.deleting and not pod.finished and _is_free(pod, mark)]
     known = [pod for pod in free if pod.node in loads]
     first = sorted(known, key=lambda pod: (-loads[pod.node], pod.namespace, pod.name))[:fewer]
-    wanted = {pod.uid: -round(100 * max(0.0, loads[pod.node])) for pod in first}
+    new_costs = {pod.uid: -round(100 * max(0.0, loads[pod.node])) for pod in first}
     for pod in free:
-        cost = wanted.get(pod.uid) or None
+        cost = new_costs.get(pod.uid) or None
         if pod.annotations.get(mark) != (None if cost is None else str(cost)):
             yield Cost(pod, cost)
 

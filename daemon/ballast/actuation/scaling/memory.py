@@ -27,11 +27,11 @@ class OwnWrites:
         self._scales: dict[str, tuple[Scale, float]] = {}
         self._autoscalers: dict[tuple[str, str, str], tuple[Autoscaler, float]] = {}
 
-    def scaled(self, name: str, scale: Scale) -> None:
+    def remember_scale(self, name: str, scale: Scale) -> None:
         """Remembers the scale that was written to a target."""
         self._scales[name] = scale, self._clock.monotonic()
 
-    def capped(self, autoscaler: Autoscaler) -> None:
+    def remember_cap(self, autoscaler: Autoscaler) -> None:
         """Remembers an autoscaler as it was written."""
         self._autoscalers[_key(autoscaler)] = autoscaler, self._clock.monotonic()
 
@@ -135,7 +135,7 @@ class Contention:
         record = self._records.setdefault(name, _TargetChanges())
         record.before, record.after = before, after
 
-    def saw(self, name: str, value: int, who: Callable[[], str]) -> bool:
+    def notice(self, name: str, value: int, who: Callable[[], str]) -> bool:
         """Whether `value`, newer than Ballast's last write, undoes it; `who` gives the field manager, "" if unknown."""
         record = self._records.get(name)
         if record is None or record.after is None or value == record.after:

@@ -55,11 +55,11 @@ def path_of(workload: Workload, kind: str) -> str:
 def decode(body: bytes) -> Scale:
     """A Scale from JSON. Raises ClusterError where the body is not one."""
     try:
-        found = _decoder.decode(body)
-        selector = parse(found.status.selector) if found.status.selector else None
+        scale = _decoder.decode(body)
+        selector = parse(scale.status.selector) if scale.status.selector else None
     except (*NOT_JSON, ValueError) as error:
         raise ClusterError(f"not a Scale ({error})") from error
-    return Scale(found.spec.replicas, found.metadata.resource_version, selector)
+    return Scale(scale.spec.replicas, scale.metadata.resource_version, selector)
 
 
 def read(api: KubeApi, path: str) -> Scale:

@@ -168,7 +168,7 @@ class Autoscalers:
         if actuation is Actuation.OBSERVE:
             return Detected(Actuator.OBSERVE)
         if len(keda) > 1 or (not keda and len(hpas) > 1):
-            both = " and ".join(f"{each.own_kind} {each.own_name}" for each in keda or hpas)
+            both = " and ".join(f"{autoscaler.own_kind} {autoscaler.own_name}" for autoscaler in keda or hpas)
             return _problem(f"{both} both scale it. Remove one of them.")
         if keda:
             return _capped(Actuator.SCALED_OBJECT_CAP, keda[0], actuation)
@@ -204,12 +204,16 @@ def _problem(text: str) -> Detected:
 
 
 def _by_target(autoscalers: Iterable[Autoscaler]) -> Mapping[_Key, list[Autoscaler]]:
-    found: dict[_Key, list[Autoscaler]] = {}
-    for each in sorted(autoscalers, key=lambda each: each.own_name):
-        found.setdefault((each.namespace, each.kind, each.name), []).append(each)
-    return found
+    index: dict[_Key, list[Autoscaler]] = {}
+    for autoscaler in sorted(autoscalers, key=lambda each: each.own_name):
+        index.setdefault((autoscaler.namespace, autoscaler.kind, autoscaler.name), []).append(autoscaler)
+    return index
 
 
 def _of(index: Mapping[_Key, list[Autoscaler]], workload: Workload, group: str) -> list[Autoscaler]:
-    found = index.get((workload.namespace, workload.kind, workload.name), [])
-    return [each for each in found if each.group == group or (not each.group and group in _NO_GROUP)]
+    candidates = index.get((workload.namespace, workload.kind, workload.name), [])
+    return [
+        autoscaler
+        for autoscaler in candidates
+        if autoscaler.group == group or (not autoscaler.group and group in _NO_GROUP)
+    ]

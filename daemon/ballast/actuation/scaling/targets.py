@@ -67,19 +67,26 @@ class Waiting:
 
     def count(self, namespace: str, selector: Selector) -> int:
         """Raises ClusterError while pods are not known."""
-        named = next((each for each in selector.requirements if each.operator == "In" and len(each.values) == 1), None)
+        named = next(
+            (
+                requirement
+                for requirement in selector.requirements
+                if requirement.operator == "In" and len(requirement.values) == 1
+            ),
+            None,
+        )
         key = (namespace, "", "") if named is None else (namespace, named.key, named.values[0])
         return sum(1 for pod in self._by_label.get(key, ()) if selector.matches(pod.labels))
 
     @cached_property
     def _by_label(self) -> Mapping[tuple[str, str, str], list[Pod]]:
         """By namespace and each of their labels, and by the namespace alone."""
-        found: dict[tuple[str, str, str], list[Pod]] = {}
+        by_label: dict[tuple[str, str, str], list[Pod]] = {}
         for pod in self._pods():
             if pod.phase == "Pending" and not pod.deleting:
                 for key, value in (("", ""), *pod.labels.items()):
-                    found.setdefault((pod.namespace, key, value), []).append(pod)
-        return found
+                    by_label.setdefault((pod.namespace, key, value), []).append(pod)
+        return by_label
 
 
 class TargetReader:
@@ -170,7 +177,7 @@ class TargetReader:
         known = self._known.get(ref)
         if known is not None and policy.actuation is known.actuation and _same(known.inputs, inputs):
             return known.status
-        status = self._computed(policy, member, plural, workload, index, waiting)
+        status = self._compute(policy, member, plural, workload, index, waiting)
         if self._lasts(status):
             self._known[ref] = _Known(policy.actuation, inputs, status)
         else:
@@ -188,10 +195,10 @@ class TargetReader:
         passing = status.obstacle or status.excluded or status.pending or short or status.ceiling is not None
         return not passing and self.contention.calm(status.name)
 
-    def _computed(
+    def _compute(
         self, policy: PowerPolicy, member: Member, plural: str, workload: Workload, index: Autoscalers, waiting: Waiting
     ) -> TargetStatus:
-        seen = TargetStatus(
+        status = TargetStatus(
             name=member.name,
             kind=workload.kind,
             actuator=Actuator.OBSERVE,
@@ -201,34 +208,34 @@ class TargetReader:
             excluded=self._excluded(workload),
         )
         if plural == "daemonsets":
-            return replace(seen, obstacle=_problem("a DaemonSet has no replicas to set. Remove it from the policy."))
+            return replace(status, obstacle=_problem("a DaemonSet has no replicas to set. Remove it from the policy."))
         path = scale.path_of(workload, plural)
         try:
             now = self._scale(member.name, workload, path)
         except ClusterError as error:
-            return replace(seen, obstacle=_problem(str(error)))
-        found = index.detect(workload, policy.actuation)
-        seen = replace(
-            seen,
-            actuator=found.actuator,
+            return replace(status, obstacle=_problem(str(error)))
+        detected = index.detect(workload, policy.actuation)
+        status = replace(
+            status,
+            actuator=detected.actuator,
             count=now.replicas,
             replicas=now.replicas,
             rolling=workload.rolling and not workload.stalled and workload.observed == workload.generation,
-            obstacle=None if found.problem is None else _problem(found.problem),
+            obstacle=None if detected.problem is None else _problem(detected.problem),
             version=now.version,
             scale_path=path,
-            autoscaler=found.autoscaler,
+            autoscaler=detected.autoscaler,
         )
-        if found.autoscaler is not None:
-            return self._under(found.autoscaler, seen, absolute=policy.absolute)
-        if found.actuator is Actuator.SCALE:
-            return self._alone(now, workload, seen, waiting)
-        return seen
+        if detected.autoscaler is not None:
+            return self._under(detected.autoscaler, status, absolute=policy.absolute)
+        if detected.actuator is Actuator.SCALE:
+            return self._alone(now, workload, status, waiting)
+        return status
 
     def _alone(self, now: Scale, workload: Workload, seen: TargetStatus, waiting: Waiting) -> TargetStatus:
         """A workload that nothing else scales."""
         path = seen.scale_path.removesuffix("/scale")
-        self.contention.saw(seen.name, now.replicas, lambda: manager_of(self._api, path, "replicas"))
+        self.contention.notice(seen.name, now.replicas, lambda: manager_of(self._api, path, "replicas"))
         obstacle = self.contention.contended(seen.name)
         if (ceiling := self._ceilings.of(seen.name, workload, now.replicas)) is not None:
             return replace(seen, ceiling=ceiling, maximum=ceiling, obstacle=obstacle)
@@ -251,7 +258,7 @@ class TargetReader:
             return replace(seen, count=None, obstacle=obstacle)
         form = form_of(autoscaler)
         who = lambda: manager_of(self._api, form.path(autoscaler), form.field)  # noqa: E731
-        self.contention.saw(seen.name, autoscaler.maximum, who)
+        self.contention.notice(seen.name, autoscaler.maximum, who)
         lowest, now = least(autoscaler), seen.replicas or 0
         no_effect = paused(autoscaler) if seen.actuator is Actuator.SCALED_OBJECT_CAP else None
         excluded = seen.excluded
@@ -301,14 +308,14 @@ class TargetReader:
             objects.append(AnnotatedObject(NAMESPACE, namespace.name, namespace.annotations))
         if self._protected is not None and self._protected.operator_only:
             objects = by_operator(objects, self._protected.operator_only)
-        found = exclusion(objects, self._prefix, self._clock.wall()) or part_exclusion(objects, self._prefix, PART)
-        if found is None:
+        excluded = exclusion(objects, self._prefix, self._clock.wall()) or part_exclusion(objects, self._prefix, PART)
+        if excluded is None:
             return self._protected.reason(workload) if self._protected is not None else None
         name = f"{workload.namespace}/{workload.name}"
-        if found.unreadable and (name, found.reason) not in self._reported:
-            self._reported.add((name, found.reason))
-            self._on_invalid(workload, found.reason)
-        return found.reason
+        if excluded.unreadable and (name, excluded.reason) not in self._reported:
+            self._reported.add((name, excluded.reason))
+            self._on_invalid(workload, excluded.reason)
+        return excluded.reason
 
 
 def _same(some: tuple[object, ...], others: tuple[object, ...]) -> bool:

@@ -80,7 +80,7 @@ def replay(
     start = starting(chosen, replicas or ())
     samples = _samples(chosen, feed, span, step)
     _warn(check(chosen, usual_gap(samples)))
-    wanted = NO_DEMAND if demand is None else demand_of(chosen, demand)
+    recorded_demand = NO_DEMAND if demand is None else demand_of(chosen, demand)
     true = watts_true_of(chosen, watts_true or ())
     unknown = [target for target, place in chosen.places.items() if place.member.measured and target not in true]
     if unknown:
@@ -89,7 +89,7 @@ def replay(
         )
     needed = NO_DEMAND if feed is None else needs_of(chosen, feed)
     _warn(_not_followed(chosen, needed))
-    result = follow(chosen, samples, start, wanted, true, recorded_schedule(chosen), needed)
+    result = follow(chosen, samples, start, recorded_demand, true, recorded_schedule(chosen), needed)
     if plot is not None:
         _write(plot, drawing(result, chosen))
     if output is Output.JSON:
@@ -128,16 +128,16 @@ def allocate(
         counts = dict(follow(chosen, samples, counts).ticks[-1].replicas)
     deltas = delta or [_change(chosen, counts, samples)]
     answers = []
-    for each in deltas:
-        found = _split(chosen, counts, baseline, each)
-        counts = {target: count + found.changes[target] for target, count in counts.items()}
-        answers.append((found, counts))
+    for change in deltas:
+        allocation = _split(chosen, counts, baseline, change)
+        counts = {target: count + allocation.changes[target] for target, count in counts.items()}
+        answers.append((allocation, counts))
     if output is Output.JSON:
-        documents = [_document(found) for found, _ in answers]
+        documents = [_document(allocation) for allocation, _ in answers]
         typer.echo(json.dumps(documents if len(documents) > 1 else documents[0], indent=2, allow_nan=False))
     else:
-        for found, after in answers:
-            _print_allocation(found, after)
+        for allocation, after in answers:
+            _print_allocation(allocation, after)
 
 
 def _samples(policy: PowerPolicy, feed: Path | None, span: str | None, step: str | None) -> list[Sample]:

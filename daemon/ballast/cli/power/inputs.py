@@ -37,8 +37,8 @@ def policies(path: Path) -> tuple[PowerPolicy, ...]:
     source = FileSource(path)
     if source.problems:
         raise SettingsError(*(text.replace(f"{CONFIG_FILE} is ", "--policy ") for text in source.problems))
-    given = source.values.get(("power", "policies"))
-    raws = given.value if given else None
+    setting = source.values.get(("power", "policies"))
+    raws = setting.value if setting else None
     if not isinstance(raws, list) or not raws or not all(isinstance(raw, Mapping) for raw in raws):
         raise SettingsError(
             f"{path.name} has no power policy; expected power: {{feed: ..., groups: ...}} or "
@@ -88,7 +88,7 @@ COLUMNS = ("time", "ns/name", "replicas")
 
 def demand_of(policy: PowerPolicy, path: Path) -> RecordedDemand:
     """The demand in a CSV with the columns time, ns/name, replicas. Raises UsageError."""
-    found: dict[str, list[tuple[Fraction, int]]] = {}
+    rows_by_name: dict[str, list[tuple[Fraction, int]]] = {}
     source = f"--demand {path}"
     with _reading(source, path) as rows:
         columns = rows.fieldnames or ()
@@ -98,22 +98,22 @@ def demand_of(policy: PowerPolicy, path: Path) -> RecordedDemand:
             )
         for row in rows:
             name, at, count = _row(policy, source, rows.line_num, row)
-            found.setdefault(name, []).append((at, count))
-    return _in_order(found)
+            rows_by_name.setdefault(name, []).append((at, count))
+    return _in_order(rows_by_name)
 
 
 def needs_of(policy: PowerPolicy, path: Path) -> RecordedDemand:
     """What members with `needs` need: columns of a feed that are named after them. Raises UsageError."""
     names = [name for name, place in policy.places.items() if place.member.needs is not None]
-    found: dict[str, list[tuple[Fraction, int]]] = {}
+    rows_by_name: dict[str, list[tuple[Fraction, int]]] = {}
     source = f"--feed {path}"
     with _reading(source, path) as rows:
         for row in rows:
             for name in (name for name in names if (row.get(name) or "").strip()):
                 column = {**row, "ns/name": name, "replicas": row[name]}
                 _, at, count = _row(policy, source, rows.line_num, column)
-                found.setdefault(name, []).append((at, count))
-    return _in_order(found)
+                rows_by_name.setdefault(name, []).append((at, count))
+    return _in_order(rows_by_name)
 
 
 @contextmanager
@@ -136,7 +136,7 @@ def _in_order(found: Mapping[str, list[tuple[Fraction, int]]]) -> RecordedDemand
 
 def watts_true_of(policy: PowerPolicy, given: Sequence[str]) -> dict[str, Fraction]:
     """Watts by namespace/name from NS/NAME=W. Raises UsageError."""
-    found: dict[str, Fraction] = {}
+    watts_by_name: dict[str, Fraction] = {}
     for text in given:
         name, _, watts = (part.strip() for part in text.partition("="))
         if name not in policy.places:
@@ -144,12 +144,12 @@ def watts_true_of(policy: PowerPolicy, given: Sequence[str]) -> dict[str, Fracti
                 f"--watts-true {text}: expected NS/NAME=W with a target of the policy: {', '.join(policy.places)}."
             )
         try:
-            found[name] = exact(watts)
+            watts_by_name[name] = exact(watts)
         except ValueError:
-            found[name] = Fraction(0)
-        if found[name] <= 0:
+            watts_by_name[name] = Fraction(0)
+        if watts_by_name[name] <= 0:
             raise UsageError(f"--watts-true {text}: expected NS/NAME=W with watts above 0.")
-    return found
+    return watts_by_name
 
 
 def _row(policy: PowerPolicy, file: str, line: int, row: dict[str, str | None]) -> tuple[str, Fraction, int]:

@@ -59,14 +59,14 @@ def findings(settings: Settings) -> PolicyFindings:
         )
         return PolicyFindings(warnings=(idle,) if settings.power.mode is Mode.ON else ())
     try:
-        found = read(settings.power.policies)
+        parsed = read(settings.power.policies)
     except SettingsError as error:
         return PolicyFindings(problems=tuple(map(mask_urls, error.problems)))
     interval = exact(float(settings.telemetry.interval))
     problems: list[str] = []
     warnings: list[str] = []
-    for policy in found:
-        label = f"power policy {policy.name}" if len(found) > 1 else "power"
+    for policy in parsed:
+        label = f"power policy {policy.name}" if len(parsed) > 1 else "power"
         texts = (
             *not_to_run(policy),
             *unusable_at(policy, interval, "BALLAST_TELEMETRY__INTERVAL"),
@@ -75,17 +75,17 @@ def findings(settings: Settings) -> PolicyFindings:
         )
         problems.extend(f"{label}: {text}" for text in texts)
         warnings.extend(f"{label}: {text}" for text in (*remarks(policy, interval), *hidden_exporters(policy)))
-    return PolicyFindings(found, tuple(problems), tuple(warnings))
+    return PolicyFindings(parsed, tuple(problems), tuple(warnings))
 
 
 def policies(settings: Settings) -> tuple[PowerPolicy, ...]:
     """Those that are followed: none while power is off. Raises SettingsError."""
     if settings.power.mode is Mode.OFF:
         return ()
-    found = findings(settings)
-    if found.problems:
-        raise SettingsError(*found.problems)
-    return found.policies
+    checked = findings(settings)
+    if checked.problems:
+        raise SettingsError(*checked.problems)
+    return checked.policies
 
 
 def urls(found: Sequence[PowerPolicy]) -> tuple[str, ...]:
@@ -110,7 +110,7 @@ def build(context: Context, policies: Sequence[PowerPolicy], board: Board, clien
         context.cache.pods,
         namespace=context.namespace,
         own=os.environ.get("POD_NAME"),
-        urls=[each for each in (settings.prometheus.url, *urls(policies)) if each],
+        urls=[url for url in (settings.prometheus.url, *urls(policies)) if url],
         operator_only=frozenset(f"{settings.publishing.prefix}/{name}" for name in settings.power.operator_only),
     )
     actuators = Actuators(
@@ -161,7 +161,7 @@ def _run(
         meter=None if policy.consumption is None else Meter(policy),
     )
     average = Average(_consumption_range(policy))
-    own = partial(_averaged_own, budget, actuators, average, clock) if feed.needs_own else lambda: None
+    own = partial(_average_own_watts, budget, actuators, average, clock) if feed.needs_own else lambda: None
     schedule = None if policy.schedule is None else ScheduleReader(policy, client)
     if policy.consumption is None:
         return PolicyRun(budget, feed, own, schedule)
@@ -203,12 +203,14 @@ def _consumption_range(policy: PowerPolicy) -> Fraction:
     return Fraction(0) if consumption is None else range_of(consumption.query)
 
 
-def _averaged_own(budget: PolicyController, actuators: Actuators, average: Average, clock: Clock) -> Fraction | None:
-    own = _own(budget.in_force, actuators)
+def _average_own_watts(
+    budget: PolicyController, actuators: Actuators, average: Average, clock: Clock
+) -> Fraction | None:
+    own = own_watts(budget.in_force, actuators)
     return None if own is None else average.add(exact(clock.monotonic()), own)
 
 
-def _own(policy: PowerPolicy, actuators: Actuators) -> Fraction | None:
+def own_watts(policy: PowerPolicy, actuators: Actuators) -> Fraction | None:
     """Watts of the replicas that run now, as their controllers count them; None where one cannot be seen."""
     total = Fraction(0)
     statuses = actuators.read(policy)
@@ -226,12 +228,12 @@ def _node_loads(snapshot: Snapshot | None) -> Mapping[str, float] | None:
         return None
     rows = [row for row, name in enumerate(snapshot.resources) if name in ("cpu", "memory")]
     means = snapshot.primary.mean[rows]
-    found = {}
+    loads = {}
     for column, node in enumerate(snapshot.nodes):
         known = [value for value in means[:, column].tolist() if value == value]
         if known:
-            found[node.name] = max(known)
-    return found
+            loads[node.name] = max(known)
+    return loads
 
 
 def _traces(api: KubeApi, annotation: str, statuses: Mapping[str, TargetStatus]) -> Iterator[str]:

@@ -49,10 +49,10 @@ class DepartedTargets:
     def _attempt(self) -> str | None:
         try:
             if self._left is None:
-                self._left = self._departed()
+                self._left = self._find_departed()
             if not self._left:
                 return None
-            failed = [each for each in self._restore(self._left) if each.result not in _OVER]
+            failed = [outcome for outcome in self._restore(self._left) if outcome.result not in _OVER]
             if failed:
                 self._pause_left = PAUSE
                 return (
@@ -65,7 +65,7 @@ class DepartedTargets:
             return f"caps of targets that left the policies are not given back: {error}"
         return None
 
-    def _departed(self) -> frozenset[str]:
+    def _find_departed(self) -> frozenset[str]:
         """The departed targets, saved before the keys of their policies are removed. Raises ClusterError."""
         data = self._keys.read()
         known = {name for key, text in data.items() if key.startswith((KEY, *_KINDS[:2])) for name in _names(text)}
@@ -100,7 +100,7 @@ class _SavedPlan(msgspec.Struct):
 def _names(text: str) -> Collection[str]:
     """Namespace/name of the targets in a saved record or plan; none where it cannot be decoded."""
     try:
-        found = msgspec.json.decode(text, type=list[str] | _SavedPlan)
+        saved = msgspec.json.decode(text, type=list[str] | _SavedPlan)
     except NOT_JSON:
         return ()
-    return found if isinstance(found, list) else {**found.state.last, **found.replicas}
+    return saved if isinstance(saved, list) else {**saved.state.last, **saved.replicas}

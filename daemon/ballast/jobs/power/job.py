@@ -135,7 +135,7 @@ class PowerJob:
                 self._leavers.forget()
         paused, hold = self._context.switches.paused("power"), self._hold()
         wall = self._clock.wall()
-        confirmed, unreadable = self._confirmed()
+        confirmed, unreadable = self._read_confirmation()
         leaving = self._leavers.cycle() if self._leavers is not None and (hold or paused) is None else None
         now = TickContext(
             at=math.floor((self._wall + self._clock.monotonic() - self._steady) / self._interval) * self._every,
@@ -143,11 +143,13 @@ class PowerJob:
             hold=hold or paused,
             confirmed=confirmed,
         )
-        asked = math.floor(wall / self._interval) * self._interval - self._offset
+        at = math.floor(wall / self._interval) * self._interval - self._offset
         reports: list[TickReport] = []
         with ThreadPoolExecutor(max_workers=min(8, len(self.runs))) as pool:
-            read: dict[Future[Watts], PolicyRun] = {pool.submit(_read, run, asked, _own(run)): run for run in self.runs}
-            reports.extend(self._tick(read[each], now, each.result()) for each in as_completed(read))
+            read: dict[Future[Watts], PolicyRun] = {
+                pool.submit(_read, run, at, _read_own(run)): run for run in self.runs
+            }
+            reports.extend(self._tick(read[future], now, future.result()) for future in as_completed(read))
         if self._led is not None:
             self._led += 1
         reports.sort(key=lambda report: report.policy.name)
@@ -178,7 +180,7 @@ class PowerJob:
     def _hold(self) -> str | None:
         return self._context.leadership.standing_by() or settling(self._led or 0)
 
-    def _confirmed(self) -> tuple[float | None, str | None]:
+    def _read_confirmation(self) -> tuple[float | None, str | None]:
         """The Unix time for which a new baseline was confirmed, and what is wrong with the switch."""
         text = self._context.switches.values.get(REBASELINE)
         if text is None:
@@ -213,7 +215,7 @@ def _read(run: PolicyRun, at: float, own: Fraction | None) -> Watts:
         return Watts(None, None, f"{type(error).__name__}: {error}", "unreadable")
 
 
-def _own(run: PolicyRun) -> Fraction | None:
+def _read_own(run: PolicyRun) -> Fraction | None:
     try:
         return run.own()
     except Exception:

@@ -40,9 +40,9 @@ class Metering:
         if self._meter is None:
             return None, None
         if consumed is not None and counts:
-            self._meter.saw(now.at, running_pods(statuses), consumed)
+            self._meter.measure(now.at, running_pods(statuses), consumed)
             if self._verification is not None:
-                self._verification.saw(float(now.at), float(consumed))
+                self._verification.measure(float(now.at), float(consumed))
         if self._verification is not None and (now.hold is not None or now.confirmed != self._confirmed):
             self._verification.reset()
         self._confirmed = now.confirmed

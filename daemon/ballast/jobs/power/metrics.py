@@ -63,8 +63,8 @@ class PowerMetrics:
 
     def put_state(self, policy: str, state: ControllerMode | None) -> None:
         """Sets 1 for this state and 0 for the others."""
-        for each in ControllerMode:
-            self.state.labels(policy, each.value).set(each is state)
+        for mode in ControllerMode:
+            self.state.labels(policy, mode.value).set(mode is state)
 
     def put_workloads(self, policy: str, counts: Mapping[str, int]) -> None:
         """Sets the counts by namespace/name; targets without a count lose their series."""
@@ -86,7 +86,7 @@ class PowerMetrics:
         name, watts, reference = report.policy.name, report.inputs.watts.watts, report.reference
         counts = report.counts
         if real:
-            counts = {n: each.count for n, each in report.inputs.statuses.items() if each.count is not None}
+            counts = {n: status.count for n, status in report.inputs.statuses.items() if status.count is not None}
         change = watts / reference - 1 if watts is not None and reference else None
         known = report.outcome.load is not None and watts is not None
         values = {

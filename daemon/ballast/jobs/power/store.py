@@ -263,7 +263,7 @@ def _without_defaults(value: Any) -> Any:
     if not isinstance(value, PolicySection):
         return value
     fields = type(value).model_fields
-    return {name: _without_defaults(each) for name, each in value if name not in _HOW and each != fields[name].default}
+    return {name: _without_defaults(part) for name, part in value if name not in _HOW and part != fields[name].default}
 
 
 def _at_a_bound(count: int, status: TargetStatus, member: Member) -> bool:

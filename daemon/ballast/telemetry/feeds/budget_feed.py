@@ -105,7 +105,7 @@ class OldestAllowed:
             return self._given
         return max(LEAST_AGE, 3 * median(self._gaps)) if self._gaps else LEAST_AGE
 
-    def saw(self, time: float) -> None:
+    def add(self, time: float) -> None:
         """A sample with this time of its own (Unix seconds), usable or not."""
         if self._newest is not None and time > self._newest:
             self._gaps.append(time - self._newest)
@@ -137,7 +137,7 @@ class BudgetFeed:
         self._metrics = metrics
         self._oldest = OldestAllowed(policy)
         self._wires: list[HttpSession] = []
-        self._parts: Mapping[str, Ask] = self._asked(policy.feed)
+        self._parts: Mapping[str, Ask] = self._start_queries(policy.feed)
 
     @property
     def semantics(self) -> str:
@@ -157,8 +157,8 @@ class BudgetFeed:
         read = {name: sample() for name, sample in waiting.items()}
         times = [sample.time for sample in read.values() if sample.watts is not None]
         if times:
-            self._oldest.saw(min(times))
-        samples = {name: self._judged(sample, at) for name, sample in read.items()}
+            self._oldest.add(min(times))
+        samples = {name: self._check_sample(sample, at) for name, sample in read.items()}
         for name, sample in samples.items():
             if sample.watts is None:
                 return Watts(None, sample.time, f"{name}: {sample.problem}" if name else sample.problem, sample.reason)
@@ -181,7 +181,7 @@ class BudgetFeed:
             with suppress(OSError):
                 wire.close()
 
-    def _judged(self, sample: PowerSample, at: float) -> PowerSample:
+    def _check_sample(self, sample: PowerSample, at: float) -> PowerSample:
         if sample.watts is None:
             return sample
         age = at - sample.time
@@ -193,7 +193,7 @@ class BudgetFeed:
             return replace(sample, watts=None, problem=ahead, reason="future")
         return sample
 
-    def _asked(self, feed: FeedSpec) -> dict[str, Ask]:
+    def _start_queries(self, feed: FeedSpec) -> dict[str, Ask]:
         if feed.query is not None:
             return {"": self._query(feed.query, feed.freshness, feed.expect_series)}
         if feed.url is not None:
@@ -257,12 +257,12 @@ class NeedsReader:
 
     def read(self, at: float, counts: Mapping[str, int]) -> dict[str, Need]:
         """By namespace/name, of the targets with these counts."""
-        asked = {
+        queries = {
             name: (needs, self._client.start(needs.query, Grid(at, 1.0, 1)))
             for name, needs in self._needs.items()
             if name in counts
         }
-        return {name: needs.of(self._value(answer.result), counts[name]) for name, (needs, answer) in asked.items()}
+        return {name: needs.of(self._value(answer.result), counts[name]) for name, (needs, answer) in queries.items()}
 
     def _value(self, answer: Callable[[], bytes]) -> Fraction | None:
         """None where the answer is not one finite number."""

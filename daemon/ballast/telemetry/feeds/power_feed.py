@@ -71,15 +71,15 @@ def read_headers(path: Path, subject: str) -> dict[str, str]:
         raise _unusable(subject, path, "expected text in UTF-8") from None
     if text.startswith("{"):
         try:
-            found = dict(json.loads(text))
+            headers_read = dict(json.loads(text))
         except (ValueError, RecursionError):
             raise _unusable(subject, path, "expected a JSON object of headers") from None
     else:
         lines = [line for line in text.splitlines() if line.strip() and not line.lstrip().startswith("#")]
         if not all(":" in line for line in lines):
             raise _unusable(subject, path, "expected lines such as `X-Api-Key: value`")
-        found = {name: value for name, _, value in (line.partition(":") for line in lines)}
-    headers = {name.strip(): str(value).strip() for name, value in found.items()}
+        headers_read = {name: value for name, _, value in (line.partition(":") for line in lines)}
+    headers = {name.strip(): str(value).strip() for name, value in headers_read.items()}
     if not headers:
         raise _unusable(subject, path, "expected headers, but the file is empty")
     if not all(map(_NAME.fullmatch, headers)) or not all(value.isprintable() for value in headers.values()):
@@ -164,8 +164,8 @@ class PrometheusFeed:
 
     def ask(self, at: float) -> Callable[[], PowerSample]:
         """Sends both queries; the function it returns waits for the sample."""
-        asked = [self._client.start(query, Grid(at, 1.0, 1)) for query in (self._query, self._freshness)]
-        return lambda: self._sample(at, asked)
+        queries = [self._client.start(query, Grid(at, 1.0, 1)) for query in (self._query, self._freshness)]
+        return lambda: self._sample(at, queries)
 
     def _sample(self, at: float, asked: list[Future[bytes]]) -> PowerSample:
         try:

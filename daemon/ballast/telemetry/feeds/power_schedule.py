@@ -28,8 +28,8 @@ log = structlog.get_logger("ballast.power")
 
 def recorded_schedule(policy: PowerPolicy) -> Schedule | None:
     """The schedule of a policy that gives it as a file; None otherwise. Raises UsageError."""
-    given = policy.schedule
-    return None if given is None or given.csv is None else _of_file(Path(given.csv))
+    spec = policy.schedule
+    return None if spec is None or spec.csv is None else _of_file(Path(spec.csv))
 
 
 class ScheduleReader:
@@ -76,8 +76,8 @@ class ScheduleReader:
             return lambda at: _of_file(path)
         if spec.url is not None:
             url, path_of = spec.url, steps(spec.json_path)
-            asked = access(spec, PART)
-            wire = self._wire = HttpSession(url, part=PART, timeout=10.0, access=asked, max_body=MAX_BODY)
+            http = access(spec, PART)
+            wire = self._wire = HttpSession(url, part=PART, timeout=10.0, access=http, max_body=MAX_BODY)
 
             def fetch(at: float) -> Schedule:
                 try:

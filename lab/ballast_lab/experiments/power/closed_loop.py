@@ -61,7 +61,7 @@ def lived(way: ClosedLoop, lag: int) -> Iterator[tuple[str, float]]:
         at, others = Fraction(TICK * tick), BEFORE if tick < STEP else AFTER
         drawn = Fraction(TRUE * counts[REF])
         if meter is not None:
-            meter.saw(at, counts, own.add(at, drawn))
+            meter.measure(at, counts, own.add(at, drawn))
         in_force = policy if meter is None else meter.applied(policy)
         mine = believed.add(at, in_force.places[REF].member.watts * counts[REF])
         watts = remaining(Fraction(LIMIT), total.add(at, others + drawn), mine)
