@@ -69,7 +69,7 @@ class LazyGroup(TyperGroup):
 
     lazy: ClassVar[Mapping[str, tuple[str, str]]] = {}
     rest: ClassVar[str] = ""
-    """`module:attribute` of the group that has further commands, which lists do not show."""
+    """`module:attribute` of a group with further commands. Lists do not show them."""
 
     def list_commands(self, ctx: Context) -> list[str]:
         """All names, those of the table first."""

@@ -15,7 +15,7 @@ from ballast.publishing.node_keys import NodeKeys
 from ballast.settings import Mode, Settings
 
 OLD = 60.0
-"""Seconds after which a Lease that is renewed every two seconds counts as left alone."""
+"""Seconds without a renewal after which nobody holds a Lease. A live holder renews it every two seconds."""
 
 
 def reachable(evidence: Evidence) -> Iterator[Finding]:

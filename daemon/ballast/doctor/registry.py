@@ -54,7 +54,7 @@ CHECKS: Mapping[str, Check] = {
 
 
 WITHIN = 8.0
-"""Seconds after which the command begins no further check, and no further page of a list."""
+"""Seconds. Later the command starts no check and reads no page of a list."""
 
 
 def examine(evidence: Evidence, only: Sequence[str] = (), within: float = math.inf) -> Report:

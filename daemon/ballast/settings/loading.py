@@ -85,7 +85,7 @@ def _row(findings: SettingsFindings, name: str, part: str, field: str) -> dict[s
 def _build(
     sources: tuple[SettingsSource, ...], values: Mapping[tuple[str, str], GivenValue]
 ) -> tuple[Settings, list[ErrorDetails]]:
-    """The settings, of which the first source that has a value wins; values that cannot be used are left out."""
+    """The settings. The first source with a value wins; unusable values are left out."""
     try:
         return Settings.model_validate({"sources": sources}), []
     except ValidationError as error:

@@ -62,7 +62,7 @@ class Settings(BaseSettings):
         dotenv_settings: PydanticBaseSettingsSource,
         file_secret_settings: PydanticBaseSettingsSource,
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """Those of the argument `sources`, the first of which wins; without it the arguments alone."""
+        """Those of the argument `sources`; the first one wins. Without it: the arguments alone."""
         assert isinstance(init_settings, InitSettingsSource)
         sources: tuple[PydanticBaseSettingsSource, ...] = init_settings.init_kwargs.pop("sources", (init_settings,))
         return sources

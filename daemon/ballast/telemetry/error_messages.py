@@ -68,7 +68,7 @@ def too_large(url: str, part: str, limit: int) -> TooLarge:
 
 
 def not_decoded(url: str, sent: tuple[int, int, int], size: int, limit: int) -> TooLarge:
-    """For an answer of so many bytes, series and points, that would take `size` bytes more when decoded."""
+    """For an answer that would take `size` bytes when decoded; `sent` are its bytes, series and points."""
     length, series, points = sent
     return TooLarge(
         f"{url} sent {length / 2**20:.3g} MiB with about {series:,} series and {points:,} points, which would take "

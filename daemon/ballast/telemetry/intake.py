@@ -10,7 +10,7 @@ from ballast.model.sample import Bools, Floats, Ints, Samples
 from ballast.telemetry.node_names import AMBIGUOUS, UNMATCHED
 
 LARGEST_SHARE = 1.5
-"""The largest accepted ratio of cpu and memory, which are shares of capacity; above 1 for rounding."""
+"""The largest accepted ratio of cpu and memory. They are shares of capacity; above 1 only by rounding."""
 
 LARGEST_ROUNDING = 0.02
 """What a preset gives below 0 down to here is 0."""
@@ -68,7 +68,7 @@ def rounded(values: Floats) -> Floats:
 
 
 def no_ratios(values: Floats, largest: float) -> bool:
-    """Whether so many values are above `largest` that the whole answer is in another unit."""
+    """Whether a tenth of the values is above `largest`: then the whole answer is in another unit."""
     finite = values[np.isfinite(values)]
     return finite.size > 0 and int(np.count_nonzero(finite > largest)) >= 0.1 * finite.size
 

@@ -36,7 +36,7 @@ class Difference:
     """A few of its values, sorted; "" is a series without the label."""
     nodes: frozenset[str]
     matchers: tuple[str, ...]
-    """Label matchers, each of which leaves one thing per node, the one that keeps the most nodes first."""
+    """Label matchers. Each leaves one thing per node; the one that keeps the most nodes comes first."""
 
 
 @dataclass(frozen=True)
@@ -101,7 +101,7 @@ def _best(
     differing: Iterable[str],
     ignored: frozenset[str],
 ) -> _Choice | None:
-    """The choice of which one value keeps the most nodes; of these the one with the fewest values."""
+    """The choice whose best value keeps the most nodes; among equal ones, that with the fewest values."""
     ranked = []
     names = sorted(differing)
     for rank, choice in enumerate([*map(_plain, (*names, *_CHOOSABLE)), *_of_instances(names)]):

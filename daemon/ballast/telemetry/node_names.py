@@ -19,7 +19,7 @@ AMBIGUOUS: Final = -2
 NOT_SELECTED: Final = -3
 
 SEPARATOR: Final = "\x1f"
-"""Between the values of several labels, each of which may name the node."""
+"""Separates the values of several labels. Each of them may name the node."""
 
 _NAME_ADDRESSES = frozenset(("Hostname", "InternalDNS"))
 _EXTERNAL_ADDRESSES = frozenset(("ExternalIP", "ExternalDNS"))

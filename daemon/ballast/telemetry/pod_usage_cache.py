@@ -13,7 +13,7 @@ from ballast.telemetry.source import Source
 
 SELDOM = 60.0
 FEW = 500
-"""Up to so many pods are named one by one in a query."""
+"""The most pods that a query names one by one."""
 
 
 class PodUsageCache:

@@ -132,7 +132,7 @@ def decode(said: PodAnswers) -> PodUsage:
 
 
 class _Ages:
-    """When each container was seen last: where its pod is now, and which of several of its name runs now."""
+    """When each container was last seen. Tells where its pod runs now, and which of several containers of one name."""
 
     def __init__(self, newest: SeriesTable) -> None:
         self._exact: dict[tuple[str, ...], float] = {}
@@ -229,7 +229,7 @@ _read = msgspec.json.Decoder(_PodMetricsList).decode
 
 
 def _from_metrics_server(said: PodAnswers) -> PodUsage:
-    """A pod of which a container lacks a resource lacks that resource."""
+    """A pod lacks a resource if one of its containers lacks it."""
     try:
         items = _read(said.bodies[""]).items
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:

@@ -26,7 +26,7 @@ MAX_POINTS = 11_000
 _POINTS_PER_ANSWER = 50_000
 _FIRST_PIECE = 10
 _TIMES_AT_ONCE = 25
-"""Of 15,000 nodes a third of a million points, which have room when they are decoded."""
+"""A third of a million points with 15,000 nodes. The memory suffices to decode them."""
 
 
 class PrometheusSource:

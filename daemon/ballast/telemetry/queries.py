@@ -89,7 +89,7 @@ def questions(settings: Settings, window: str | None = None) -> QuerySet:
 
 
 def join_queries(expressions: Sequence[str]) -> str:
-    """One query for several freshness expressions; each series says in GROUP_LABEL which one it belongs to."""
+    """One query for several freshness expressions. GROUP_LABEL of a series is the number of its expression."""
     if len(expressions) == 1:
         return expressions[0]
     return " or ".join(

@@ -36,7 +36,7 @@ _NAMED_STRANGERS = 5
 log = structlog.get_logger("ballast.telemetry")
 
 LONGEST_WARNING = 200
-"""Characters, from which on a warning is cut."""
+"""Characters of the longest warning; longer ones are cut."""
 
 MOST_WARNINGS = 5
 """Warnings of one reading that are kept."""
@@ -100,7 +100,7 @@ class Answers:
     queries: int
 
     def failures(self, questions: QuerySet) -> dict[Query, str]:
-        """A sentence for each question of which a query failed."""
+        """A sentence for each question with a failed query."""
         queries = [
             (question, _failure(self.values[question], self.newest[question.freshness])) for question in questions.asked
         ]

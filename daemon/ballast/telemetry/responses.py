@@ -163,7 +163,7 @@ def _room(body: bytes, url: str, budget: AnswerBudget, *, times: int = 0, quote:
 
 
 class _Point(msgspec.Struct, array_like=True, gc=False):
-    """Unlike a tuple no concern of the garbage collector, which a million of them would keep busy."""
+    """The garbage collector does not track it, unlike a tuple: a million of them cost no collection."""
 
     time: float
     value: str
