@@ -39,7 +39,7 @@ class SeriesCheck:
         return at >= self._due or at < self._due - EVERY
 
     def check(self, at: float, asked: QuerySet, newest: Mapping[str, object], names: NodeNames, scrapes: float) -> None:
-        """`newest` are the tables with all labels by freshness expression; `scrapes` are the seconds between scrapes."""
+        """`newest` are the tables with all labels by freshness expression, `scrapes` the seconds between scrapes."""
         checked = False
         for freshness in asked.raw:
             table = newest[freshness]
