@@ -10,8 +10,8 @@ from dataclasses import replace
 from fractions import Fraction
 from operator import is_
 from types import MappingProxyType
-from typing import Protocol
 
+from ballast.actuation.scaling.actuators import Actuators
 from ballast.actuation.scaling.target_status import TargetStatus
 from ballast.base.clock import AHEAD
 from ballast.base.errors import ClusterError, Superseded
@@ -53,24 +53,6 @@ STUCK = 60
 NO_NEEDS: Mapping[str, Need] = MappingProxyType({})
 
 
-class Targets(Protocol):
-    """Reads and changes the targets of a policy (see `Actuators`)."""
-
-    def read(self, policy: PowerPolicy) -> Mapping[str, TargetStatus]:
-        """The status of every target, by namespace/name. Raises ClusterError."""
-
-    def apply(
-        self,
-        statuses: Mapping[str, TargetStatus],
-        counts: Mapping[str, int],
-        *,
-        reason: str,
-        emergency: bool = False,
-        loads: Mapping[str, float] | None = None,
-    ) -> Sequence[Written]:
-        """Sets absolute counts; a target that has its count already is skipped."""
-
-
 class PolicyController:
     """One policy: its targets, its saved state, and one tick at a time.
 
@@ -83,7 +65,7 @@ class PolicyController:
     def __init__(
         self,
         policy: PowerPolicy,
-        targets: Targets,
+        targets: Actuators,
         store: PowerStore,
         *,
         shadow: bool,

@@ -8,7 +8,6 @@ from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from fractions import Fraction
-from typing import Protocol
 
 import structlog
 
@@ -24,25 +23,11 @@ from ballast.jobs.power.report import Inputs, Outcome, TickContext, TickReport
 from ballast.jobs.progress import settling
 from ballast.power.values import exact
 from ballast.settings import Mode
-from ballast.telemetry.feeds.budget_feed import Watts
+from ballast.telemetry.feeds.budget_feed import BudgetFeed, Watts
 from ballast.telemetry.feeds.power_schedule import ScheduleReader
 
 REBASELINE = "power.rebaseline"
 log = structlog.get_logger("ballast.power")
-
-
-class WattsFeed(Protocol):
-    """The feed of a policy (see `BudgetFeed`)."""
-
-    @property
-    def semantics(self) -> str:
-        """What the watts mean, such as available."""
-
-    def read(self, at: float, own: Fraction | None = None) -> Watts:
-        """The watts at Unix time `at`; `own` are those of the policy's own targets."""
-
-    def close(self) -> None:
-        """Ends connections."""
 
 
 @dataclass
@@ -50,7 +35,7 @@ class PolicyRun:
     """One policy at run time: its controller, its feed, and its recent history."""
 
     budget: PolicyController
-    feed: WattsFeed
+    feed: BudgetFeed
     own: Callable[[], Fraction | None] = lambda: None
     """Watts that the policy's own targets use now; None where unknown."""
     schedule: ScheduleReader | None = None
