@@ -20,7 +20,8 @@ from ballast.cluster.objects.decoding import annotation_filter
 from ballast.cluster.state import StateStore
 from ballast.cluster.workload_cache import WorkloadCache
 from ballast.cluster.writer import EmergencyWriter, Pace, Writer
-from ballast.jobs.power.budget import PolicyController, TickContext
+from ballast.jobs.power.budget import PolicyController
+from ballast.jobs.power.report import TickContext
 from ballast.jobs.power.store import PowerStore
 from ballast.power.policy import PowerPolicy
 from ballast.telemetry.feeds.budget_feed import Watts

@@ -169,9 +169,9 @@ def _job(policy: PowerPolicy, feed: Fraction) -> list[float]:
     for _ in range(4):
         tick()
     spent = _spent(tick)
-    assert job.runs[0].view is not None
-    assert job.runs[0].view.outcome.action is None
-    assert job.runs[0].view.reason == Reason.INSIDE
+    assert job.runs[0].report is not None
+    assert job.runs[0].report.outcome.action is None
+    assert job.runs[0].report.reason == Reason.INSIDE
     return spent
 
 

@@ -155,7 +155,7 @@ class PowerRun:
         store = PowerStore(self.keys, self.policy.name, shadow=self.shadow)  # type: ignore[arg-type]
         self.budget = PolicyController(
             self.policy,
-            self.cluster,
+            self.cluster,  # type: ignore[arg-type]
             store,
             shadow=self.shadow,
             needs=lambda counts: self.needed,
