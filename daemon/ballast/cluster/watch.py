@@ -150,24 +150,7 @@ class Reflector(Generic[T]):
         failures = 0
         while not self._stop.is_set():
             self.beat = began = self._clock.monotonic()
-            try:
-                if not self._version:
-                    self._list()
-                if self._version and not self._stop.is_set():
-                    self._watch()
-                reason, wait = "ended" if self._version else "absent", 0.0
-            except Gone as error:
-                self._version = ""
-                reason, wait, problem = "gone", 0.0, str(error)
-            except ClusterError as error:
-                if _TOO_LARGE in error.causes or isinstance(error, NotFound | AnswerTooLarge):
-                    self._version = ""
-                reason, problem = type(error).__name__.lower(), str(error)
-                wait = error.retry_after or 0.0 if isinstance(error, TooManyRequests) else 0.0
-            except Exception as error:
-                _log.exception("a watch failed unexpectedly", kind=self.kind)
-                self._version = ""
-                reason, wait, problem = "defect", 0.0, f"{type(error).__name__}: {error}"
+            reason, wait, problem = self._follow()
             if self._stop.is_set():
                 return
             self._metrics.watch_restarts.labels(self.kind, reason).inc()
@@ -181,6 +164,27 @@ class Reflector(Generic[T]):
             if failures:
                 longest = min(_LONGEST_WAIT, _FIRST_WAIT * 2.0 ** min(failures - 1, 64))
                 self._clock.wait(self._stop, max(wait, longest * self._random.uniform(0.5, 1.0)))
+
+    def _follow(self) -> tuple[str, float, str]:
+        """Lists if need be and watches: why that ended, seconds that the server asks for, and the problem."""
+        try:
+            if not self._version:
+                self._list()
+            if self._version and not self._stop.is_set():
+                self._watch()
+            return "ended" if self._version else "absent", 0.0, ""
+        except Gone as error:
+            self._version = ""
+            return "gone", 0.0, str(error)
+        except ClusterError as error:
+            if _TOO_LARGE in error.causes or isinstance(error, NotFound | AnswerTooLarge):
+                self._version = ""
+            wait = error.retry_after or 0.0 if isinstance(error, TooManyRequests) else 0.0
+            return type(error).__name__.lower(), wait, str(error)
+        except Exception as error:
+            _log.exception("a watch failed unexpectedly", kind=self.kind)
+            self._version = ""
+            return "defect", 0.0, f"{type(error).__name__}: {error}"
 
     def _list(self) -> None:
         try:

@@ -71,7 +71,7 @@ class WorkloadStatus(wire.WireStruct):
 
     def has(self, condition: str, status: str, reason: str = "") -> bool:
         """Whether it has this condition, with this reason where one is given."""
-        matching = (each for each in self.conditions or () if each.type == condition and each.status == status)
+        matching = (item for item in self.conditions or () if item.type == condition and item.status == status)
         return any(not reason or match.reason == reason for match in matching)
 
 

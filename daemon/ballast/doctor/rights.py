@@ -57,47 +57,23 @@ def needed(settings: Settings, policies: Sequence[PowerPolicy], namespace: str) 
 
 
 def _needed_rights(settings: Settings, policies: Sequence[PowerPolicy], namespace: str) -> Iterator[Right]:
-    eviction, power = settings.eviction.mode, settings.power.mode
-    plans = eviction is not Mode.OFF
+    eviction, power, batch = settings.eviction.mode, settings.power.mode, settings.batch.mode
     targets = policies if power is not Mode.OFF else ()
-    yield Right("", "nodes", _READ)
-    yield Right("", "pods", _WATCHED)
-    for plural in ("resourceclaims", "resourceslices"):
-        yield Right("resource.k8s.io", plural, _WATCHED)
-    yield Right("metrics.k8s.io", "nodes", ("list",))
-    if plans:
-        yield Right("metrics.k8s.io", "pods", ("list",))
-        for plural in ("daemonsets", "deployments", "replicasets", "statefulsets"):
-            yield Right("apps", plural, _WATCHED)
-        yield Right("policy", "poddisruptionbudgets", _WATCHED)
-        for plural in ("events", "persistentvolumeclaims", "persistentvolumes"):
-            yield Right("", plural, _WATCHED)
-        for plural in ("csinodes", "storageclasses"):
-            yield Right("storage.k8s.io", plural, _WATCHED)
-        yield Right("karpenter.sh", "nodeclaims", _WATCHED)
-    if plans or targets:
+    yield from _ALWAYS
+    if eviction is not Mode.OFF:
+        yield from _PLANNING
+    if eviction is not Mode.OFF or targets:
         yield Right("autoscaling", "horizontalpodautoscalers", _WATCHED)
         yield Right("", "services", ("get",))
-    if plans or targets or settings.batch.mode is not Mode.OFF:
+    if eviction is not Mode.OFF or targets or batch is not Mode.OFF:
         yield Right("", "namespaces", _WATCHED)
     if settings.publishing.mode is Mode.ON:
         yield Right("", "nodes", ("patch",))
     if eviction is Mode.ON:
-        yield Right("", "pods/eviction", ("create",))
-        if settings.publishing.mode is not Mode.ON and (
-            settings.eviction.landing == "taint"
-            or any(planner(name).whole_nodes for name in settings.eviction.planners)
-        ):
-            yield Right("", "nodes", ("patch",))
-    if eviction is Mode.ON and settings.eviction.surge:
-        yield Right("apps", "deployments", ("get",))
-        yield Right("apps", "deployments/scale", ("get", "patch"))
+        yield from _of_evictions(settings)
+    if batch is Mode.ON:
         yield Right("", "pods", ("patch",))
-    if eviction is Mode.ON and settings.eviction.nominate:
-        yield Right("", "pods/status", ("patch",))
-    if settings.batch.mode is Mode.ON:
-        yield Right("", "pods", ("patch",))
-    if Mode.ON in (settings.publishing.mode, power, eviction, settings.batch.mode):
+    if Mode.ON in (settings.publishing.mode, power, eviction, batch):
         yield Right("", "events", ("create",))
     if settings.http.reviewed:
         yield Right("authentication.k8s.io", "tokenreviews", ("create",))
@@ -105,6 +81,38 @@ def _needed_rights(settings: Settings, policies: Sequence[PowerPolicy], namespac
     if acts(settings):
         yield from _own(settings, namespace)
     yield from _of_power(targets, writes=power is Mode.ON)
+
+
+_ALWAYS = (
+    Right("", "nodes", _READ),
+    Right("", "pods", _WATCHED),
+    *(Right("resource.k8s.io", plural, _WATCHED) for plural in ("resourceclaims", "resourceslices")),
+    Right("metrics.k8s.io", "nodes", ("list",)),
+)
+_PLANNING = (
+    Right("metrics.k8s.io", "pods", ("list",)),
+    *(Right("apps", plural, _WATCHED) for plural in ("daemonsets", "deployments", "replicasets", "statefulsets")),
+    Right("policy", "poddisruptionbudgets", _WATCHED),
+    *(Right("", plural, _WATCHED) for plural in ("events", "persistentvolumeclaims", "persistentvolumes")),
+    *(Right("storage.k8s.io", plural, _WATCHED) for plural in ("csinodes", "storageclasses")),
+    Right("karpenter.sh", "nodeclaims", _WATCHED),
+)
+"""What planning evictions reads."""
+
+
+def _of_evictions(settings: Settings) -> Iterator[Right]:
+    """What evicting writes."""
+    eviction = settings.eviction
+    yield Right("", "pods/eviction", ("create",))
+    taints = eviction.landing == "taint" or any(planner(name).whole_nodes for name in eviction.planners)
+    if taints and settings.publishing.mode is not Mode.ON:
+        yield Right("", "nodes", ("patch",))
+    if eviction.surge:
+        yield Right("apps", "deployments", ("get",))
+        yield Right("apps", "deployments/scale", ("get", "patch"))
+        yield Right("", "pods", ("patch",))
+    if eviction.nominate:
+        yield Right("", "pods/status", ("patch",))
 
 
 def _own(settings: Settings, namespace: str) -> Iterator[Right]:

@@ -170,9 +170,9 @@ def leaving_out(nodes: Sequence[Node], others: Sequence[Node]) -> str:
     keys = {key for node in (*nodes, *others) for key in node.labels} - {HOSTNAME}
     ordered = [key for key in TELLING if key in keys] + sorted(keys - set(TELLING))
     for key in ordered:
-        found, kept = ({node.labels.get(key) for node in group} for group in (nodes, others))
-        if len(kept) == 1 and not kept & found and None not in kept:
+        values, kept = ({node.labels.get(key) for node in group} for group in (nodes, others))
+        if len(kept) == 1 and not kept & values and None not in kept:
             return f"{key}={kept.pop()}"
-        if len(found) == 1 and not kept & found and None not in found:
-            return f"{key}!={found.pop()}"
+        if len(values) == 1 and not kept & values and None not in values:
+            return f"{key}!={values.pop()}"
     return f"{HOSTNAME} notin ({','.join(sorted(node.labels.get(HOSTNAME, node.name) for node in nodes))})"

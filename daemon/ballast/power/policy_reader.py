@@ -15,7 +15,7 @@ from pydantic_core import ErrorDetails
 from ballast.base.errors import SettingsError
 from ballast.power import feed_spec, policy, sections
 from ballast.power.feed_spec import ConsumptionScope, Semantics
-from ballast.power.policy import Member, PowerPolicy
+from ballast.power.policy import Group, Member, PowerPolicy
 from ballast.power.sections import BudgetKind, PolicySection, Side, Stability, WhenSilent
 
 _SUM = re.compile(r"\bsum\s*(?:(?:by|without)\s*\([^)]*\)\s*)?\(", re.IGNORECASE)
@@ -152,14 +152,18 @@ def _members(policy: PowerPolicy) -> Iterator[str]:
                 "overlap. Remove it from all but one."
             )
     for group in policy.groups:
-        for member in group.members:
-            if member.priority is not None:
-                yield (
-                    f"groups: {member.name} has priority {member.priority}: expected one priority for all of "
-                    f"{group.name}. Give it to the group."
-                )
-        if not any(member.weight for member in group.members):
-            yield f"groups: all weights of {group.name} are 0: expected at least one above 0. Correct them."
+        yield from _group(group)
+
+
+def _group(group: Group) -> Iterator[str]:
+    for member in group.members:
+        if member.priority is not None:
+            yield (
+                f"groups: {member.name} has priority {member.priority}: expected one priority for all of "
+                f"{group.name}. Give it to the group."
+            )
+    if not any(member.weight for member in group.members):
+        yield f"groups: all weights of {group.name} are 0: expected at least one above 0. Correct them."
 
 
 def _absolute(policy: PowerPolicy) -> Iterator[str]:

@@ -124,11 +124,11 @@ def parse_weights(keys: StrategyKeys, *, only_one: bool = False) -> Weights:
 
     Weights are whole numbers from 1 to 100, 1 where none is given; with `only_one` they all have to be 1.
     """
-    given = _weights_by_name(keys, keys.take("resources"))
-    if given is None:
+    weights_by_name = _weights_by_name(keys, keys.take("resources"))
+    if weights_by_name is None:
         return DEFAULT
     weights = {}
-    for name, value in given.items():
+    for name, value in weights_by_name.items():
         check_resource(keys, name)
         weight = 1.0 if value is None else keys.as_number(f"the weight of {name}", value)
         if only_one and weight != 1:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Container, Mapping
+from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
@@ -109,25 +109,20 @@ class AliasSource(SettingsSource):
             if value is not None or variables.get(name):
                 self.give(part, field, variables[name] if value is None else value, f"alias {name}")
 
-        if name := variables.get("METRICS_PROVIDER_NAME"):
-            if name.lower() not in _REFUSED:
-                alias("METRICS_PROVIDER_NAME", "telemetry", "source", _SOURCES.get(name.lower(), name))
-            elif not environ.get("BALLAST_TELEMETRY__SOURCE"):
-                self.problems.append(
-                    f'METRICS_PROVIDER_NAME is "{name}": {_REFUSED[name.lower()]} is not supported, expected '
-                    "Prometheus or KubernetesMetricsServer. Correct it, or set BALLAST_TELEMETRY__SOURCE to prometheus "
-                    "or metrics-server."
-                )
+        name = variables.get("METRICS_PROVIDER_NAME", "")
+        if name.lower() not in _REFUSED:
+            source = _SOURCES.get(name.lower(), name) if name else None
+            alias("METRICS_PROVIDER_NAME", "telemetry", "source", source)
+        elif not environ.get("BALLAST_TELEMETRY__SOURCE"):
+            self.problems.append(
+                f'METRICS_PROVIDER_NAME is "{name}": {_REFUSED[name.lower()]} is not supported, expected '
+                "Prometheus or KubernetesMetricsServer. Correct it, or set BALLAST_TELEMETRY__SOURCE to prometheus "
+                "or metrics-server."
+            )
         alias("METRICS_PROVIDER_ADDRESS", "prometheus", "url")
         if skip := variables.get("INSECURE_SKIP_VERIFY"):
             alias("INSECURE_SKIP_VERIFY", "prometheus", "insecure_skip_verify", skip.lower() == "true")
-        authenticated = ("prometheus", "token_file") in own or ("prometheus", "username") in own
-        if not authenticated:
-            alias("METRICS_PROVIDER_TOKEN", "prometheus", "token")
-        if "ENABLE_OPENSHIFT_AUTH" in variables:
-            if not authenticated and ("prometheus", "token") not in self.values:
-                alias("ENABLE_OPENSHIFT_AUTH", "prometheus", "token_file", f"{SERVICE_ACCOUNT}/token")
-            alias("ENABLE_OPENSHIFT_AUTH", "prometheus", "ca_file", f"{SERVICE_ACCOUNT}/ca.crt")
+        self._take_credentials(variables, own, alias)
         alias("KUBE_CONFIG", "cluster", "kubeconfig")
         if level := variables.get("LOG_LEVEL", "").lower():
             if level in _LEVELS:
@@ -137,6 +132,17 @@ class AliasSource(SettingsSource):
         self.warnings.extend(
             f"{name} has no effect in Ballast and is ignored." for name in _IGNORED if environ.get(name)
         )
+
+    def _take_credentials(
+        self, variables: Mapping[str, str], own: Container[tuple[str, str]], alias: Callable[..., None]
+    ) -> None:
+        authenticated = ("prometheus", "token_file") in own or ("prometheus", "username") in own
+        if not authenticated:
+            alias("METRICS_PROVIDER_TOKEN", "prometheus", "token")
+        if "ENABLE_OPENSHIFT_AUTH" in variables:
+            if not authenticated and ("prometheus", "token") not in self.values:
+                alias("ENABLE_OPENSHIFT_AUTH", "prometheus", "token_file", f"{SERVICE_ACCOUNT}/token")
+            alias("ENABLE_OPENSHIFT_AUTH", "prometheus", "ca_file", f"{SERVICE_ACCOUNT}/ca.crt")
 
 
 class FileSource(SettingsSource):

@@ -66,12 +66,12 @@ class Exchange:
         """
         left, right = self._paired()
         table, counts = self._table()
-        each = (counts[left] + 1) * (counts[right] + 1)
-        fitting = int(np.searchsorted(np.cumsum(each), budget.left(), side="right"))
+        size = (counts[left] + 1) * (counts[right] + 1)
+        fitting = int(np.searchsorted(np.cumsum(size), budget.left(), side="right"))
         if not fitting:
             budget.over = True
             return None
-        left, right, each = left[:fitting], right[:fitting], each[:fitting]
+        left, right, size = left[:fitting], right[:fitting], size[:fitting]
         width = table.shape[1]
         chunk = max(1, _CELLS // (width * width))
         exchanged = 0
@@ -82,7 +82,7 @@ class Exchange:
             exchanged += self._change(pairs, mean, tolerance)
         if exchanged:
             self._value = self.assignment.value()
-        budget.spend(int(each.sum()), self._value)
+        budget.spend(int(size.sum()), self._value)
         return exchanged
 
     def kick(self, pairs: int) -> None:

@@ -200,17 +200,17 @@ def _used(
 def _amounts(pods: Sequence[Pod], resources: Sequence[str], usage: Usage) -> Floats:
     """Measured, else requested; a pod of which nothing is known is unknown."""
     rows: dict[int, int] = {}
-    asked: list[list[float]] = []
+    request_rows: list[list[float]] = []
     which: list[int] = []
     for pod in pods:
         row = rows.get(id(pod.shape))
         if row is None:
-            row = rows[id(pod.shape)] = len(asked)
+            row = rows[id(pod.shape)] = len(request_rows)
             requests = pod.shape.requests
             known = any(requests.get(name) for name in resources)
-            asked.append([requests.get(name, 0.0) if known else np.nan for name in resources])
+            request_rows.append([requests.get(name, 0.0) if known else np.nan for name in resources])
         which.append(row)
-    requested = np.array(asked, float).reshape(len(asked), len(resources))[which]
+    requested = np.array(request_rows, float).reshape(len(request_rows), len(resources))[which]
     if not usage:
         return requested
     nothing: Mapping[str, float] = {}

@@ -153,15 +153,19 @@ class _RoomSearch:
                     # Constraints let fewer pods start than requests do: it returns to the heap with that number.
                     heapq.heappush(heap, (-step, pod, group, place, True))
                     continue
-                if step is not None:
-                    refused = admit(step.pod, step.target)
-                    if refused is None:
-                        self._make(step)
-                        return step
-                    self._movable[refused] = False
+                if step is not None and self._admitted(step, admit):
+                    self._make(step)
+                    return step
             if place + 1 < len(members[group]):
                 heapq.heappush(heap, (negative, int(members[group][place + 1]), group, place + 1, False))
         return None
+
+    def _admitted(self, step: PlannedMove, admit: Admit) -> bool:
+        """Whether the step is admitted; pods that are refused are not asked for again."""
+        refused = admit(step.pod, step.target)
+        if refused is not None:
+            self._movable[refused] = False
+        return refused is None
 
     def _promising(self, groups: Ints) -> tuple[Ints, Ints, Ints]:
         """Room once the pod of each group has left; groups where somebody can start, and how many at most."""

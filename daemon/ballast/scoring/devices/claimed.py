@@ -39,12 +39,12 @@ class ClaimedDevices:
 
     def of(self, pod: Pod) -> Pod:
         """The pod with what it asks for."""
-        asked = self.asked.get(pod.uid)
+        claims = self.asked.get(pod.uid)
         names = ((pod.namespace, name) for name in pod.template.named_claims)
         named = [self.named[device] for device in names if device in self.named]
         if named:
-            asked = dict(sum(map(Counter, named), Counter(asked)))
-        return pod if not asked or pod.claimed == asked else msgspec.structs.replace(pod, claimed=asked)
+            claims = dict(sum(map(Counter, named), Counter(claims)))
+        return pod if not claims or pod.claimed == claims else msgspec.structs.replace(pod, claimed=claims)
 
     def _with(self, node: Node) -> Node:
         free = self.free.get(node.name)

@@ -73,9 +73,9 @@ class PlacedDevices:
         self.most = max(map(len, self._names), default=0)
         self.total: Ints = np.array([len(names) * MILLI for names in self._names], np.int64)
         self.free: Floats = np.full((len(self._names), self.most), np.inf)
-        for row, each in enumerate(self._names):
-            if each:
-                self.free[row] = _left(each, self._claims.get(row, ()), self.most)
+        for row, on_node in enumerate(self._names):
+            if on_node:
+                self.free[row] = _left(on_node, self._claims.get(row, ()), self.most)
 
     def add(self, row: int, claim: Claim, sign: int = 1, *, expected: bool = False) -> None:
         """A pod takes devices; with sign -1 it gives them back. One that is `expected` has not been given any yet."""
