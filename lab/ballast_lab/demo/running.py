@@ -83,7 +83,8 @@ def run(options: Options, stop: threading.Event, say: Callable[[str], None]) -> 
             stop.wait(options.seconds)
             ended.set()
             # Before the stop, which ends the queries of a cycle under way: its snapshot would lack their samples.
-            summary = _summary(daemon, cluster.requests)
+            # A copy in one step, as the cluster's thread goes on counting.
+            summary = _summary(daemon, dict(cluster.requests))
             return summary if spread is None else summary | {"spread": spread.document()}
         finally:
             daemon.stop()
