@@ -165,7 +165,7 @@ class Rig:
     def patches(self) -> dict[str, int]:
         """How many writes there were, by resource; Lease and state apart from what they are."""
         found: Counter[str] = Counter()
-        for (verb, resource), count in self.cluster.requests.items():
+        for (verb, resource), count in dict(self.cluster.requests).items():
             if verb in WRITES:
                 found[resource] += count
         return dict(found)

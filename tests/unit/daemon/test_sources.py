@@ -40,7 +40,7 @@ def test_metrics_server_alone(calm: Rig) -> None:
     assert told.startswith("know 10 of 10 nodes from metrics-server, 0 unknown")
     assert all({SCORE, LOAD, WINDOW} == set(own) for own in calm.published().values())
     assert get(daemon, "/watcher").json()["source"] == "KubernetesMetricsServer"
-    assert not any(resource == "prometheus" for _, resource in calm.cluster.requests)
+    assert not any(resource == "prometheus" for _, resource in dict(calm.cluster.requests))
 
 
 def test_an_exporter_that_sends_nan_makes_its_node_unknown_and_is_counted(calm: Rig) -> None:
