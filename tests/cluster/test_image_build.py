@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from ballast import __version__
+from ballast_lab.simulator import EmbeddedCluster, World
 from tests.unit.install.chart import ROOT
 from tests.unit.install.test_image import argument, stages
 
@@ -75,6 +76,24 @@ def test_the_steps_of_the_dockerfile_make_a_ballast_that_starts(tmp_path: Path) 
 
     assert __version__ in run("--version").stdout
     assert "BALLAST_PROMETHEUS__URL" in run("run").stderr, "it asks for the one setting it cannot do without"
-    demo = run("demo", "--headless", "--nodes", "5", "--seconds", "5", "--listen", "127.0.0.1:0", "-o", "json")
-    assert json.loads(demo.stdout)["nodes"] == 5, demo.stderr
+    demo = run("demo", "--headless")
+    assert (demo.returncode, demo.stdout) == (2, "")
+    assert "The command demo needs the package ballast_lab" in demo.stderr
+    with EmbeddedCluster(World(5, 1, scene="calm")) as cluster:
+        settings = cluster.environment(cluster.kubeconfig(tmp_path / "kubeconfig"))
+        settings |= {"BALLAST_HTTP__HOST": "127.0.0.1", "BALLAST_HTTP__PORT": "0", "BALLAST_HTTP__HEALTH_PORT": "0"}
+        daemon = subprocess.Popen(
+            [program, "run"],
+            cwd=empty,
+            env=bare | settings | {"BALLAST_TELEMETRY__INTERVAL": "5s"},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        try:
+            assert daemon.stdout is not None
+            assert any("know 5 of 5 nodes" in line for line in daemon.stdout), "it ended before it knew the nodes"
+        finally:
+            daemon.kill()
+            daemon.communicate()
     assert not list(empty.iterdir())
