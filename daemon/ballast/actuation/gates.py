@@ -1,7 +1,5 @@
 """Removes the scheduling gate of Ballast from pods."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Workloads that Ballast never changes: itself, metrics-server, and the servers it reads from."""
 
-from __future__ import annotations
-
 import ipaddress
 from collections.abc import Callable, Iterable, Mapping
 from urllib.parse import urlsplit

@@ -3,8 +3,6 @@
 The handlers encode these objects, and `openapi.json` is generated from them.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal
 

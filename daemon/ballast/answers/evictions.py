@@ -1,7 +1,5 @@
 """The answers of `/api/v1/plans` and `/api/v1/evictions`: times are Unix seconds, an unknown value is null, never 0."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Literal
 

@@ -1,7 +1,5 @@
 """The answers of `/api/v1` that the page is made of, beside those of `api`. What is not known is null, never 0."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Literal
 

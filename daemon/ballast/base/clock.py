@@ -1,7 +1,5 @@
 """Time, passed in: nothing outside this file asks the operating system for it."""
 
-from __future__ import annotations
-
 import threading
 import time
 from typing import Protocol

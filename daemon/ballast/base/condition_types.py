@@ -1,7 +1,5 @@
 """The types of conditions: what each says, what to do, and whether it is good or bad news."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import NamedTuple
 

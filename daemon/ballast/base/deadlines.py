@@ -4,8 +4,6 @@ The timeouts of urllib3 and requests begin again at every read: with the status 
 chunk and each piece of the body. Here every read of a response waits for what is left of the request's deadline.
 """
 
-from __future__ import annotations
-
 import io
 import socket
 import threading

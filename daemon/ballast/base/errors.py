@@ -21,8 +21,6 @@ BallastError
     └── Superseded         another replica has written our keys of `ballast-state` meanwhile
 """
 
-from __future__ import annotations
-
 import msgspec
 
 NOT_JSON = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)

@@ -1,7 +1,5 @@
 """Log lines: one sentence each, text on a terminal and JSON elsewhere, those of libraries too."""
 
-from __future__ import annotations
-
 import logging
 import sys
 from typing import Any, Literal, TextIO

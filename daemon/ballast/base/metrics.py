@@ -1,7 +1,5 @@
 """The counters and gauges the parts keep about themselves. Per-node families come from the snapshot, in `serving`."""
 
-from __future__ import annotations
-
 from functools import partial
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disable_created_metrics

@@ -1,7 +1,5 @@
 """The parts of Ballast that write to the cluster, by the names in settings, switches, records and the API."""
 
-from __future__ import annotations
-
 from enum import StrEnum
 
 SWITCHES = "ballast-switches"

@@ -1,7 +1,5 @@
 """What other packages add through entry points: strategies, checks, planners, presets, commands."""
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Callable, Collection, Iterator
 from importlib.metadata import EntryPoint, entry_points

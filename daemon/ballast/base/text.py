@@ -1,7 +1,5 @@
 """Text for people: values in words, and what a server says without the secrets that it was sent."""
 
-from __future__ import annotations
-
 import base64
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from urllib.parse import parse_qsl, quote, quote_plus, unquote, urlsplit, urlunsplit

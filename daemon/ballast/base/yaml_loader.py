@@ -1,7 +1,5 @@
 """YAML whose values are trees: none stands within itself, so whoever walks it comes to an end."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import yaml

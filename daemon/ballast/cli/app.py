@@ -1,7 +1,5 @@
 """The commands of `ballast`. Each is imported when it is called."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 import typer

@@ -1,7 +1,5 @@
 """`ballast config`: shows the settings with their origin, and checks them."""
 
-from __future__ import annotations
-
 import json
 from typing import Annotated, Any
 

@@ -1,7 +1,5 @@
 """`ballast doctor`: what is wrong around Ballast, and the lines that fix it."""
 
-from __future__ import annotations
-
 import os
 from typing import Annotated
 

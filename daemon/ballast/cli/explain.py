@@ -1,7 +1,5 @@
 """`ballast explain`: the verdict of every eviction check on a pod, why one was moved, or what a node's score is."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from typing import Annotated, Any

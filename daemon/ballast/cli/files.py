@@ -1,7 +1,5 @@
 """Reads a cluster from the files that kubectl prints."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass

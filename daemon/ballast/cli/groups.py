@@ -1,7 +1,5 @@
 """The groups whose commands are costly to import."""
 
-from __future__ import annotations
-
 from ballast.cli.lazy import LAB, group
 
 PLAN = "ballast.cli.planning.plan:app"

@@ -1,7 +1,5 @@
 """Reads from a running cluster, and the daemon in it, the documents that files would have."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Protocol

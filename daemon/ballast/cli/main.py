@@ -1,7 +1,5 @@
 """The `ballast` command, also as the plugin `kubectl ballast`."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

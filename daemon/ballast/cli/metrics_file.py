@@ -1,7 +1,5 @@
 """Reads a load-watcher document as the Trimaran plugins do; each plugin uses other entries of a node."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace

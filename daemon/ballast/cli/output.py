@@ -1,7 +1,5 @@
 """The formats in which commands print their answer."""
 
-from __future__ import annotations
-
 from enum import StrEnum
 from typing import Annotated
 

@@ -1,7 +1,5 @@
 """The options of `ballast profile bin-packing`."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 

@@ -3,8 +3,6 @@
 kubectl makes the change, so that RBAC and the audit log of the cluster apply.
 """
 
-from __future__ import annotations
-
 import json
 from typing import Annotated
 

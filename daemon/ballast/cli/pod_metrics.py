@@ -1,7 +1,5 @@
 """Reads the usage of pods from the output of `kubectl get --raw /apis/metrics.k8s.io/v1beta1/pods`."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from ballast.base.errors import BadFile

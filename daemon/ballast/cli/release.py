@@ -1,7 +1,5 @@
 """`ballast release`: removes everything that Ballast wrote to nodes and autoscalers, and its gate from pods."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress

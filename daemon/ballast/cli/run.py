@@ -1,7 +1,5 @@
 """`ballast run`: runs the daemon until a signal stops it."""
 
-from __future__ import annotations
-
 import gc
 import signal
 import threading

@@ -1,7 +1,5 @@
 """`ballast score`: the score of a strategy for every node of a cluster file."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from pathlib import Path

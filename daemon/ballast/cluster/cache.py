@@ -1,7 +1,5 @@
 """The nodes and pods of the cluster, kept current by watches."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable
 from typing import Any

@@ -1,7 +1,5 @@
 """Status conditions: what is wrong or special now, for users and alerts."""
 
-from __future__ import annotations
-
 import math
 import threading
 from datetime import UTC, datetime

@@ -1,7 +1,5 @@
 """What every part of the daemon is given: the cluster as it is seen, and the one way to change it."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from ballast.base.clock import Clock

@@ -1,7 +1,5 @@
 """Turns the API server's refusals into the exception tree, each with the next step for whoever reads it."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from urllib.parse import unquote

@@ -1,7 +1,5 @@
 """Kubernetes Events about what acting parts did, few enough to be read."""
 
-from __future__ import annotations
-
 import queue
 import threading
 from dataclasses import dataclass

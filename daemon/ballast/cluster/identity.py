@@ -1,7 +1,5 @@
 """Who this process is in the cluster."""
 
-from __future__ import annotations
-
 import os
 import secrets
 import socket

@@ -1,7 +1,5 @@
 """The EndpointSlice by which the Service `ballast-extender`, which has no selector, leads to the leader alone."""
 
-from __future__ import annotations
-
 import threading
 from dataclasses import dataclass
 from ipaddress import ip_address

@@ -1,7 +1,5 @@
 """Which replica writes: a Lease, judged by our own monotonic clock alone."""
 
-from __future__ import annotations
-
 import random
 import threading
 from abc import ABC, abstractmethod

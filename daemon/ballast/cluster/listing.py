@@ -1,7 +1,5 @@
 """Lists a whole collection in pages, so that no page takes more than a few megabytes or milliseconds."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Mapping
 from typing import Generic, TypeVar

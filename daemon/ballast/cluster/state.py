@@ -1,7 +1,5 @@
 """What must survive a restart: ConfigMap `ballast-state`, with parts beside it where it is large."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """The pause switches: ConfigMap `ballast-switches`."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import msgspec

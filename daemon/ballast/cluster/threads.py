@@ -1,7 +1,5 @@
 """Whether threads are alive."""
 
-from __future__ import annotations
-
 import threading
 
 

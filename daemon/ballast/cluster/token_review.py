@@ -1,7 +1,5 @@
 """Asks the API server who shows a token, and whether they may read a path: as Kubernetes' own components do."""
 
-from __future__ import annotations
-
 from enum import StrEnum
 
 import msgspec

@@ -1,7 +1,5 @@
 """Lists and watches one collection in a thread of its own, like client-go's Reflector."""
 
-from __future__ import annotations
-
 import random
 import threading
 import time

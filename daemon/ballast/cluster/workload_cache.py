@@ -1,7 +1,5 @@
 """Workloads, disruption budgets, autoscalers and namespaces, kept current by watches."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable, Iterable, Mapping
 from functools import cache

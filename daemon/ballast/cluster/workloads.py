@@ -1,7 +1,5 @@
 """From wire objects to workloads, budgets, autoscalers and namespaces."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import TypeAlias

@@ -1,7 +1,5 @@
 """One change in the cluster and its outcome."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum

@@ -1,7 +1,5 @@
 """What the checks read of the cluster: plain documents, each collection once."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Mapping
 from functools import cached_property

@@ -1,7 +1,5 @@
 """Checks of what evictions need: budgets, a scheduler that follows, pod usage, and labels that autoscalers ignore."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 

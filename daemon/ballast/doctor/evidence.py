@@ -1,7 +1,5 @@
 """What the checks go by, asked once each and only when a check needs it."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Check of who may reach the extender."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from ipaddress import ip_address
 

@@ -1,7 +1,5 @@
 """What a check found."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable
 from typing import Literal

@@ -1,7 +1,5 @@
 """Checks of the Kubernetes API, of the Lease, and of other installations of Ballast."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from datetime import UTC, datetime
 

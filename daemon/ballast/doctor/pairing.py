@@ -1,7 +1,5 @@
 """Checks of what schedulers are told of Ballast, as far as their configuration can be read."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from urllib.parse import urlsplit
 

@@ -1,7 +1,5 @@
 """Checks of power policies: their feeds, what they measure, their targets, and what else scales these."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import closing
 from fractions import Fraction

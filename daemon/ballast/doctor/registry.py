@@ -1,7 +1,5 @@
 """The checks by name. A group is one file; its checks are functions of the evidence."""
 
-from __future__ import annotations
-
 import math
 import re
 import threading

@@ -1,7 +1,5 @@
 """Which rights the parts need that run, and whether they are granted."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple

@@ -1,7 +1,5 @@
 """Configurations of schedulers that can be seen: those in ConfigMaps of kube-system and of Ballast's namespace."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 

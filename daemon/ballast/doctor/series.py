@@ -1,7 +1,5 @@
 """Checks of what Prometheus has: the series, their nodes, their ages and their units."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 

@@ -1,7 +1,5 @@
 """Checks of the connection to Prometheus, and of a second source beside it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import numpy as np

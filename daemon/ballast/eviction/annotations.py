@@ -3,8 +3,6 @@
 Nearest first: the pod, its ReplicaSet, its Deployment, its namespace.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Collection, Iterable, Iterator, Mapping
 

@@ -1,7 +1,5 @@
 """One pod as the checks see it, and what they say."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple, TypeAlias

@@ -1,7 +1,5 @@
 """Plans, and what every check says about one pod, as the API and the command line show them."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from typing import Any

@@ -1,7 +1,5 @@
 """The cluster as the checks see it: owners and budgets of pods, state of nodes."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias

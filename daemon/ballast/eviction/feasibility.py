@@ -1,7 +1,5 @@
 """Where one pod could go, what is wrong where it is, and which nodes may be emptied."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import numpy as np

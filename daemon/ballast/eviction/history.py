@@ -1,7 +1,5 @@
 """What was evicted before: in earlier cycles, and so far in this plan. Without any of it every such check is met."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field

@@ -3,8 +3,6 @@
 The marks are those that descheduler and koordinator sort victims by: priority, deletion cost, eviction cost, QoS class.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Mapping
 

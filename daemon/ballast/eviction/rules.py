@@ -1,7 +1,5 @@
 """What the gate goes by; the defaults are those of the settings `BALLAST_EVICTION__*`."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field

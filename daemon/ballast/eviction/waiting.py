@@ -1,7 +1,5 @@
 """Which pods wait for room that nobody else makes, and how many more are expected."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import cached_property
 

@@ -1,7 +1,5 @@
 """The extender: decides by the load of the last snapshot, the pods of the watch and its own decisions."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext

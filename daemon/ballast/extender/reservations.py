@@ -1,7 +1,5 @@
 """Sends pods where room is held for them, keeps others out of it, and knows which schedulers ask."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Sequence
 

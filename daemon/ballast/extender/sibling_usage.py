@@ -1,7 +1,5 @@
 """Predicts the use of pods in flight from the measured use of other pods of the same owner."""
 
-from __future__ import annotations
-
 import math
 import threading
 from collections.abc import Callable, Iterable, Mapping

@@ -1,7 +1,5 @@
 """The strategies with the keys, the policy and the files that the settings give them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 

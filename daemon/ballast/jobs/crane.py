@@ -1,7 +1,5 @@
 """The job that keeps the annotations of crane-scheduler."""
 
-from __future__ import annotations
-
 import math
 import threading
 

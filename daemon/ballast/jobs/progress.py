@@ -1,7 +1,5 @@
 """How far telemetry has come, and what keeps this replica from acting on it."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum

@@ -1,7 +1,5 @@
 """The job `publishing`: what nodes carry follows the newest snapshot."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 from ballast.cluster.context import Context

@@ -1,7 +1,5 @@
 """Cycles in words: their sentences, and the conditions they leave behind."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """The job `telemetry`: reads the nodes, and gives the new snapshot to everything that reads one."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 

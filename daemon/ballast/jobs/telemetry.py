@@ -1,7 +1,5 @@
 """The telemetry cycle: readings enter the windows, the windows become a snapshot."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """Two sources about the same nodes: where they differ by more than their ways of measuring, one of them is wrong."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np

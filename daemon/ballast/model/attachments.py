@@ -1,7 +1,5 @@
 """What pods attach to their nodes beside containers: volumes behind their claims, and devices of resource slices."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass

@@ -6,8 +6,6 @@ scheduler extension that hands them out: gpu-share (github.com/alibaba/open-gpu-
 `hami.io/vgpu-devices-allocated`, `hami.io/node-nvidia-register`).
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 

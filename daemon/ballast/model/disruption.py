@@ -1,7 +1,5 @@
 """Disruption budgets that can never be met."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Mapping
 from datetime import datetime

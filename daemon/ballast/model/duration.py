@@ -1,7 +1,5 @@
 """Durations as text: numbers with units, such as `1h30m`."""
 
-from __future__ import annotations
-
 import re
 from fractions import Fraction
 

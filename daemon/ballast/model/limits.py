@@ -1,7 +1,5 @@
 """Limits of load and weights of resources, as the settings give them."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 from decimal import Decimal

@@ -1,7 +1,5 @@
 """Marks of pods: of those that run to an end, of those that live and die together, and of single ones."""
 
-from __future__ import annotations
-
 JOB_KINDS = frozenset({"CronJob", "Workflow", "TaskRun", "PipelineRun", "AppWrapper"})
 """Kinds of owners whose pods run to an end, beside every kind whose name ends in Job."""
 

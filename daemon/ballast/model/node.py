@@ -1,7 +1,5 @@
 """A node, as far as Ballast looks at it."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import msgspec

@@ -1,7 +1,5 @@
 """A pod, as far as Ballast looks at it. Shapes, labels and owners are shared between pods."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import msgspec

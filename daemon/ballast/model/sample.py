@@ -1,7 +1,5 @@
 """What one reading of a source gives, before it enters the windows."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field

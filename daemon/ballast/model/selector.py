@@ -1,7 +1,5 @@
 """Label selectors and their requirements, as Kubernetes matches them."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 

@@ -1,7 +1,5 @@
 """What the pods of one template ask for, whole and container by container."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping
 from typing import TypeAlias
 

@@ -1,7 +1,5 @@
 """What a pod's template says beside its resources: where it may run, and what it keeps on its node."""
 
-from __future__ import annotations
-
 import msgspec
 
 from ballast.model.selector import Requirement, Selector

@@ -1,7 +1,5 @@
 """What stands behind pods: workloads, disruption budgets, autoscalers, namespaces."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import msgspec

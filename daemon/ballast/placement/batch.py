@@ -4,8 +4,6 @@ Every pod is placed, one after another, on the node with the least L of the domi
 (`scoring/residual.py`); what it is to keep free is weighed by the requests of the batch itself, which are known.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum

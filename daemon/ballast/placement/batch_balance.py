@@ -4,8 +4,6 @@ Source of the objective: the batch placement of Liu et al. by a genetic algorith
 with the deviation taken per resource (`solvers/objective.py`).
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 

@@ -4,8 +4,6 @@ A scheduler adds an extender's points, 0..10, to those of its own plugins and br
 decision is known the moment it is made, one node alone gets 10 and the others at most 9.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from hashlib import blake2b
 

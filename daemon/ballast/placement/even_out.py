@@ -5,8 +5,6 @@ and nodes is better: a search by exchanges goes on from where the steepest moves
 every other plan, by gain, each move only if it pays by itself; what is left to move is then chosen by steepness.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """dominant-residual over a fleet that changes pod by pod: only the node that changed is computed again."""
 
-from __future__ import annotations
-
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar

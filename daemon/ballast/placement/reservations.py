@@ -1,7 +1,5 @@
 """Room held on a node for a pod that is about to come, until it is bound or a deadline passes."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum

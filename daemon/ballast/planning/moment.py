@@ -1,7 +1,5 @@
 """The cluster at one moment, as plans, batches and explanations are made from it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 

@@ -1,7 +1,5 @@
 """A process beside the daemon for what takes long: it has no credentials, little priority, and limits."""
 
-from __future__ import annotations
-
 import os
 import pickle
 import subprocess

@@ -1,7 +1,5 @@
 """Requests to the planning process and its responses: arrays and plain data, sent in small pieces."""
 
-from __future__ import annotations
-
 import pickle
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace

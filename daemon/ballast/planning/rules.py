@@ -1,7 +1,5 @@
 """What the settings of evictions mean for the gate and the planners, of the daemon and of the command line."""
 
-from __future__ import annotations
-
 from ballast.eviction.plan import Aims
 from ballast.eviction.rules import EvictionLimit, GateRules, LocalStorage
 from ballast.model.selector import parse

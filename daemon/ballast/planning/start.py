@@ -3,8 +3,6 @@
 Run as a module. Nice everywhere; on Linux it also makes way at once for whatever else of Ballast wants the processor.
 """
 
-from __future__ import annotations
-
 import os
 from contextlib import suppress
 

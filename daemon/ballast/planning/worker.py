@@ -3,8 +3,6 @@
 It reads requests from standard input and writes responses to standard output, each with its length.
 """
 
-from __future__ import annotations
-
 import gc
 import os
 import pickle

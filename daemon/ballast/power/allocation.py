@@ -6,8 +6,6 @@ largest remainder (Hamilton's method); inside a group they are split by weight. 
 Entities of a lower priority give all they can before higher ones give any, and get back last.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction

@@ -4,8 +4,6 @@ The anchor is one pair of watts W0 and load L0. A budget of W watts carries L(W)
 of earlier steps do not add up. When others change replicas, or targets come and go, the anchor moves with them.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction

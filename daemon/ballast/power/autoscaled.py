@@ -1,7 +1,5 @@
 """Caps of autoscalers that share a budget: entitlements, and room that is lent while its owner is idle."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction

@@ -1,7 +1,5 @@
 """Averages what is known at once over the range that a measured consumption is averaged over."""
 
-from __future__ import annotations
-
 import re
 from collections import deque
 from fractions import Fraction

@@ -9,8 +9,6 @@ The published model (MENRA W. Romial, 2025, §3) with its contradictions decided
   present count by 1 + (W - R) / R, so that its rounding errors add up.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction

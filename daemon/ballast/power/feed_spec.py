@@ -1,7 +1,5 @@
 """Where a policy's numbers come from: its feed, what is known of it beforehand, and which watts they mean."""
 
-from __future__ import annotations
-
 from bisect import bisect_right
 from collections.abc import Iterable
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Brings targets within a budget of watts: first into their bounds, then down or up by `allocate`."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from math import ceil, floor

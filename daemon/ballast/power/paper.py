@@ -4,8 +4,6 @@ MENRA W. Romial, "Modèle Mathématique pour un Ordonnancement Dynamique et Adap
 where the text leaves something open, as its author's own implementation decides (menraromial/elara).
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 from fractions import Fraction

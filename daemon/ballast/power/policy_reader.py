@@ -1,7 +1,5 @@
 """Reads policies from the mappings of a configuration file and checks them; errors are sentences for the user."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence

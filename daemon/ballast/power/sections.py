@@ -1,7 +1,5 @@
 """The sections of a policy: their base class, the words that keys choose from, and what several keys share."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum

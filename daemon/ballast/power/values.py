@@ -1,7 +1,5 @@
 """Numbers, durations and references of a policy, read exactly: 0.1 is a tenth."""
 
-from __future__ import annotations
-
 import re
 from decimal import Decimal, InvalidOperation
 from fractions import Fraction

@@ -1,7 +1,5 @@
 """Whether the measured draw moves as predicted after each action."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Notices another writer of Ballast's keys on a node, and leaves that node alone for a while."""
 
-from __future__ import annotations
-
 import json
 from collections import deque
 from collections.abc import Mapping

@@ -6,8 +6,6 @@ the mean over 5 minutes, `max_avg_1h` the highest of these within an hour. Other
 newest sample, so that what stands still expires, and nothing is written of what is not known.
 """
 
-from __future__ import annotations
-
 import re
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence

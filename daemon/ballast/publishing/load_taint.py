@@ -3,8 +3,6 @@
 Source: KEP-5471, TaintTolerationComparisonOperators; a value is a decimal integer.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable
 

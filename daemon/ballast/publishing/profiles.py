@@ -1,7 +1,5 @@
 """The KubeSchedulerConfigurations that `ballast profile` prints, one function each, and what they have in common."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from urllib.parse import quote

@@ -1,7 +1,5 @@
 """One round of publishing: plan the changes against what the nodes carry, send the patches, report the outcome."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace

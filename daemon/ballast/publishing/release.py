@@ -1,7 +1,5 @@
 """Takes back everything Ballast ever wrote on nodes."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 from ballast.cluster.client import KubeApi

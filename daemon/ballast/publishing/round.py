@@ -1,7 +1,5 @@
 """One round of writes on nodes, one after the other, for as long as the round may take."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """Connects to the cluster: builds what every part is given."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable, Iterable
 

@@ -1,7 +1,5 @@
 """Builds the parts from the settings; owns their start, their shutdown and the jobs between."""
 
-from __future__ import annotations
-
 import os
 import threading
 from collections import deque

@@ -3,8 +3,6 @@
 Stale data never makes a replica unready: it would take the page away when it is needed.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum, auto

@@ -1,7 +1,5 @@
 """More than 24 hours of one node, from a Prometheus that scrapes Ballast itself."""
 
-from __future__ import annotations
-
 import json
 
 import msgspec

@@ -1,7 +1,5 @@
 """Jobs on apscheduler: on the grid of their interval, never overlapping, no miss or error silent."""
 
-from __future__ import annotations
-
 import math
 import threading
 from collections.abc import Callable

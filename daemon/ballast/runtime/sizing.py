@@ -1,7 +1,5 @@
 """How much memory the container needs at most: the sum of what each part of the daemon may hold."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from ballast.base.memory import IN_FLIGHT, KEEP, MIB, BodyBudget

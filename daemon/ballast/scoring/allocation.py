@@ -3,8 +3,6 @@
 Source: kubernetes v1.36 pkg/scheduler/framework/plugins/noderesources/resource_allocation.go.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass

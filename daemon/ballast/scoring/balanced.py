@@ -7,8 +7,6 @@ part, so no node is unknown. A pod that requests nothing changes no balance, whi
 leaves the plugin out for it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 

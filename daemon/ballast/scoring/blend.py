@@ -5,8 +5,6 @@ of its known scores, and as 0 for those whose load was known and is not any more
 node is unknown when a strategy that counts does not know it, and all are when none knows any; they then score 0.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar

@@ -3,8 +3,6 @@
 Sources: pkg/plugins/apis/policy/v1alpha1/types.go, pkg/plugins/dynamic/stats.go, pkg/utils/utils.go.
 """
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence

@@ -1,7 +1,5 @@
 """What a pod asks for, in the whole numbers that kube-scheduler and Trimaran count with: milli-cores, bytes, pieces."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass

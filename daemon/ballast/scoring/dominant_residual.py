@@ -9,8 +9,6 @@ Where a profile asks for devices, they are counted one by one (residual.py), lam
 weighed by volume: by number, the many small pods would count the room of the few large ones for nothing.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar

@@ -6,8 +6,6 @@ missing or expired adds nothing while its weight still counts. A node without an
 Where bindings are counted (in the daemon), the hot value comes from them, with pods that were just placed.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar

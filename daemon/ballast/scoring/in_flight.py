@@ -1,7 +1,5 @@
 """Pods that are bound but do not show in the window yet, so that a burst does not pile up on one idle node."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The keys of a strategy, checked one by one; whatever is left over is unknown."""
 
-from __future__ import annotations
-
 import difflib
 import json
 import math

@@ -5,8 +5,6 @@ pkg/scheduler/framework/plugins/noderesources/least_allocated.go), integer divis
 node is unknown; one without any of the resources scores 0.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 

@@ -4,8 +4,6 @@ The formula is that of Trimaran's LoadVariationRiskBalancing (kubernetes-sigs/sc
 pkg/trimaran/loadvariationriskbalancing/analysis.go and pkg/trimaran/resourcestats.go).
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import reduce

@@ -7,8 +7,6 @@ distribution fitted to the load. A pod without requests and limits scores 0 ever
 resource that is not known on a node carries no risk of load there.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar

@@ -5,8 +5,6 @@ pkg/scheduler/framework/plugins/noderesources/most_allocated.go), integer divisi
 node is unknown; one without any of the resources scores 0.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 

@@ -9,8 +9,6 @@ Upstream also lets a node of which nothing is known cost nothing, which makes it
 out of the comparison, as does one without a power model, unless `unknown` is `upstream`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar

@@ -1,7 +1,5 @@
 """Typical requests of pods to come: given by the user, or learned from the pods that arrive."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """What a strategy is: a score of nodes, and traits by which the daemon knows what the score depends on."""
 
-from __future__ import annotations
-
 from typing import ClassVar, Protocol
 
 from ballast.model.pod import Pod

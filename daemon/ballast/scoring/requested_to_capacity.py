@@ -7,8 +7,6 @@ the Kubernetes documentation of bin packing does not (5 and 7, where the schedul
 and scores are then 0..10. Load plays no part, so no node is unknown; a node without any of the resources scores 0.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property

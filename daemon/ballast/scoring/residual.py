@@ -10,8 +10,6 @@ The root never saturates; it places more pods. A profile that asks for nothing l
 sum: m is rounded down for them, on each device where they are handed out in parts (devices/room.py).
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice

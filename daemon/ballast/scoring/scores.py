@@ -1,7 +1,5 @@
 """The answer of a strategy."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

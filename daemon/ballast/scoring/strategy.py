@@ -4,8 +4,6 @@ A package brings a strategy by an entry point of the group `ballast.strategies`:
 function that makes it from its keys, as `parse` does here.
 """
 
-from __future__ import annotations
-
 import difflib
 from collections.abc import Callable, Mapping
 from typing import TypeAlias

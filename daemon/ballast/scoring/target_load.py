@@ -5,8 +5,6 @@ pkg/trimaran/targetloadpacking/targetloadpacking.go). With P the predicted perce
 to the target, T(100 - P)/(100 - T) above it, 0 above 100. A node whose cpu is unknown scores 0.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar

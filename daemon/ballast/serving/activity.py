@@ -1,7 +1,5 @@
 """Plans and actions as JSON of bounded size, for `/api/v1/power`, `/plans` and `/evictions`."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from heapq import nlargest
 from itertools import islice

@@ -1,7 +1,5 @@
 """`/api/v1`: the daemon's state as JSON, read only. The answers are the types of `ballast.answers`."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterable
 from functools import partial

@@ -1,7 +1,5 @@
 """The routes of the HTTP server. All of them are read only."""
 
-from __future__ import annotations
-
 import gzip
 from collections.abc import Collection, Sequence
 from functools import partial

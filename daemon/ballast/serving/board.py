@@ -1,7 +1,5 @@
 """The board: the daemon writes it, the HTTP handlers read it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial

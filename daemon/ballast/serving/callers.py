@@ -1,7 +1,5 @@
 """Who may send requests: callers of the extender, browsers by the Host that they name, tokens of the cluster."""
 
-from __future__ import annotations
-
 import hashlib
 import hmac
 from collections import OrderedDict

@@ -1,7 +1,5 @@
 """`/metrics`: the counters of `base.metrics`, gauges about the snapshot, the process, and the per-node families."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 
 import numpy as np

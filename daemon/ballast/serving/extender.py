@@ -1,7 +1,5 @@
 """`/scheduler/prioritize` and `/scheduler/filter`, the HTTP extender that kube-scheduler asks before it binds a pod."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field

@@ -4,8 +4,6 @@ Source: kubernetes staging/src/k8s.io/kube-scheduler/extender/v1/types.go. These
 are Go's names; the pod and the nodes inside are ordinary objects.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 

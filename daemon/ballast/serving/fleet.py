@@ -1,7 +1,5 @@
 """All nodes in columns, for the wall and the table of the page; names apart from loads, which change all the time."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Sequence
 from typing import Protocol

@@ -1,7 +1,5 @@
 """`/livez` and `/readyz`: plain text; `?verbose` lists the checks, how fresh the data is, and the conditions."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np

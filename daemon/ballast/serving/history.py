@@ -5,8 +5,6 @@ than BOUND bytes are taken; beyond that fewer hours are kept. Of nodes that are 
 those that are there and GONE at least; so nodes that come and go all day take no more memory than in the first hours.
 """
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Mapping, Sequence
 

@@ -1,7 +1,5 @@
 """The documents of nodes, for `/api/v1/nodes` and the page. What is not known is null, never 0."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """The OpenAPI document of `/api/v1`, generated from the types that the handlers encode."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from msgspec.json import schema_components

@@ -1,7 +1,5 @@
 """The first screen: is the cluster balanced, what is hot, what was done today, and what stands in the way."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """The page at `/`, its files, and the routes of `/api/v1` that it is made of."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable
 from functools import partial

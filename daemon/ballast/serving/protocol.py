@@ -1,7 +1,5 @@
 """uvicorn's HTTP protocol with limits of time and size: no client can hold a connection or fill the memory."""
 
-from __future__ import annotations
-
 import asyncio
 import itertools
 from asyncio import TimerHandle

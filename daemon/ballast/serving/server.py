@@ -1,7 +1,5 @@
 """uvicorn in its own thread, so that the daemon's jobs do not delay answers."""
 
-from __future__ import annotations
-
 import asyncio
 import socket
 import ssl

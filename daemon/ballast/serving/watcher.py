@@ -1,7 +1,5 @@
 """`/watcher` and `/watcher/health`, as load-watcher answers them (pkg/watcher/watcher.go)."""
 
-from __future__ import annotations
-
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response

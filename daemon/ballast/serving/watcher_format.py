@@ -5,8 +5,6 @@ one may arrive wrong or even negative, an exponent or NaN can make it reject the
 idle node. So every number here is a plain decimal of at most 15 digits, and what is unknown is absent.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal

@@ -1,7 +1,5 @@
 """The settings of Ballast: from the environment, the configuration file and the defaults."""
 
-from __future__ import annotations
-
 from ballast.settings.consistency import check_run, needed_to_run
 from ballast.settings.eviction import EvictionSettings
 from ballast.settings.loading import SettingsFindings, examine, explain, load

@@ -1,7 +1,5 @@
 """Reads environment and file into `Settings`, with the origin of each value."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass

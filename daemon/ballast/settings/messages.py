@@ -1,7 +1,5 @@
 """Sentences about values: how a value is shown, and what is wrong with it."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from typing import Any

@@ -1,7 +1,5 @@
 """All settings, one frozen part per concern; the names of their variables, and suggestions for misspelt ones."""
 
-from __future__ import annotations
-
 import re
 from difflib import get_close_matches
 from types import MappingProxyType

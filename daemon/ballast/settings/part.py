@@ -1,7 +1,5 @@
 """The base of all parts of the settings, and types that they share."""
 
-from __future__ import annotations
-
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any, Final, TypeAlias, TypeVar

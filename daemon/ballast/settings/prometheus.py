@@ -1,7 +1,5 @@
 """The part `prometheus` of the settings."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Protocol

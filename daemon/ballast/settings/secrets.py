@@ -1,7 +1,5 @@
 """Secrets: kept in files that may change while Ballast runs, hidden in everything that is shown."""
 
-from __future__ import annotations
-
 import os
 import re
 from pathlib import Path

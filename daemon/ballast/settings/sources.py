@@ -1,7 +1,5 @@
 """Where settings come from: the environment, variables of load-watcher, the configuration file."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """The part `telemetry` of the settings."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from typing import Annotated, Literal

@@ -3,8 +3,6 @@
 Each parser takes what a person wrote, in a variable or in YAML, and raises a ValueError that says what is allowed.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import re

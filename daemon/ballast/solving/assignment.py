@@ -1,7 +1,5 @@
 """A placement of units as it grows and changes: loads, room and rules between pods."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

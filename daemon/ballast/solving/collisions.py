@@ -1,7 +1,5 @@
 """Why no placement keeps all rules: as few rules as can be found that collide."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any

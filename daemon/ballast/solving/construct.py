@@ -1,7 +1,5 @@
 """Builds a placement in one pass: the largest units first, each to the node where it costs least."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from ballast.model.sample import Floats, Ints

@@ -6,8 +6,6 @@ With D = u_q - u_p for a swap of p and q, that is one product of small matrices 
 zeros makes a swap a move. Pairs are disjoint, so all of them change at once.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

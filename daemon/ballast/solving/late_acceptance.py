@@ -4,8 +4,6 @@ Source: Burke and Bykov, The late acceptance hill-climbing heuristic, European J
 (2017), here over local optima in place of single moves.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from ballast.model.sample import Bools, Floats, Ints

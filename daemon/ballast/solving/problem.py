@@ -1,7 +1,5 @@
 """The placement problem as arrays: pods by nodes by resources, and the hard rules between them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum

@@ -1,7 +1,5 @@
 """Rules between pods, kept by counts: how many movers and how many of the others each domain holds."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Places many pods at once: a first placement, then a search."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The problem as solvers see it: pods that stay together are one unit, and rules about nodes are masks."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

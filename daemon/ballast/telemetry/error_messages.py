@@ -1,7 +1,5 @@
 """Errors of HTTP requests to telemetry servers, as sentences that name the setting and the next step."""
 
-from __future__ import annotations
-
 import re
 from http.client import IncompleteRead
 from urllib.parse import urlsplit, urlunsplit

@@ -1,7 +1,5 @@
 """Which values may enter a window. A rejected value is counted by its reason and never becomes a number."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 import numpy as np

@@ -4,8 +4,6 @@ Series that differ only in SAME_THING are one thing seen twice. All others must 
 that of another machine. Of the labels that could tell them apart, the one is proposed whose values keep the most nodes.
 """
 
-from __future__ import annotations
-
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence

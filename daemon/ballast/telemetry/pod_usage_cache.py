@@ -1,7 +1,5 @@
 """Queries the usage of pods, at most once a minute, and only of the pods needed where they are few."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 

@@ -3,8 +3,6 @@
 Source: cadvisor's metrics in Prometheus, or PodMetrics of metrics-server.
 """
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence

@@ -1,7 +1,5 @@
 """Prometheus as a source: M + 1 queries per cycle for any number of nodes, range queries for the past."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future
 

@@ -1,7 +1,5 @@
 """Queries to Prometheus through prometheus-api-client; answers are undecoded bodies, with their warnings."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Iterator
 from concurrent.futures import Future, InvalidStateError

@@ -1,7 +1,5 @@
 """From decoded answers to readings: the node and the age of each value, and whether it is accepted."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping

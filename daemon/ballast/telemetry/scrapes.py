@@ -1,7 +1,5 @@
 """How far apart the scrapes are: the median distance between successive newest raw times."""
 
-from __future__ import annotations
-
 import math
 from collections import deque
 from collections.abc import Sequence

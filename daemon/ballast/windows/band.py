@@ -1,7 +1,5 @@
 """The score on the label: a tenth of the score, moved seldom and never by noise."""
 
-from __future__ import annotations
-
 import math
 
 from ballast.windows.debounce import Streak

@@ -4,8 +4,6 @@ Nothing here reads a clock. Times are seconds of any clock that does not go back
 one before starts a new run.
 """
 
-from __future__ import annotations
-
 import math
 from typing import Literal
 

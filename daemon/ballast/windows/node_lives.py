@@ -1,7 +1,5 @@
 """What is remembered of each node from cycle to cycle. A node is its name and UID: an old name may be a new node."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import TypeAlias
 

@@ -1,7 +1,5 @@
 """The highest mean of the last hours or days, which is longer than a ring of samples goes back."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Hashable, Sequence
 

@@ -5,8 +5,6 @@ A slot is `floor(time / step + ½)`. The ring holds slot `s` in row `s mod rows`
 keys: a node by name and UID, so that a node created again under an old name begins with nothing.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Hashable, Sequence
 

@@ -6,8 +6,6 @@ noise that lasts longer than a sample. They are pooled over nodes by their media
 changes does not blur the others.
 """
 
-from __future__ import annotations
-
 from collections import deque
 from itertools import pairwise
 

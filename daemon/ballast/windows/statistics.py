@@ -1,7 +1,5 @@
 """What the windows say: mean, deviation, p95, count and coverage, recomputed exactly from the ring every time."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Compares predicted changes of load with measured ones."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field

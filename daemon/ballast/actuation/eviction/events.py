@@ -1,7 +1,5 @@
 """Reports evictions: Events, metrics, and the document of `/api/v1/evictions`."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 
 from msgspec import UNSET

@@ -1,7 +1,5 @@
 """Evicts what a plan says, step by step: judged again, written down first, followed until its effect is seen."""
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Follows plans under way: finds their replacements, sees whether they are Ready, and judges what came of it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from msgspec.structs import replace

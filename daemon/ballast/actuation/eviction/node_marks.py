@@ -1,7 +1,5 @@
 """The marks of evictions on nodes: taints of nodes that pods leave or are to avoid, and of nodes to be emptied."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """What evictions have done so far: plans under way and past evictions, in memory and in `ballast-state`."""
 
-from __future__ import annotations
-
 import threading
 from collections import deque
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,5 @@
 """Reserves room for replacements of evicted pods, and tells which of them the extender steers."""
 
-from __future__ import annotations
-
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence

@@ -1,7 +1,5 @@
 """The two writes of an eviction, and what the API server's answer to it means."""
 
-from __future__ import annotations
-
 from enum import Enum, auto
 from typing import Any
 

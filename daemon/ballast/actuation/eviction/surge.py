@@ -3,8 +3,6 @@
 What has begun is written down before each act, so that any leader finishes it or takes it back.
 """
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace

@@ -4,8 +4,6 @@ Before a reduction, pods on hot nodes may get a lower deletion cost, so that the
 that someone else has set stays as it is.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass

@@ -4,8 +4,6 @@ Two annotations remember the cap before Ballast's (`original-max-replicas`) and 
 written in the same patch as the cap.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import NamedTuple

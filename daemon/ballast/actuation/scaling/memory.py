@@ -1,7 +1,5 @@
 """What Ballast remembers of targets: its newest writes, how many pods could be created, who undid its changes."""
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """The subresource `scale` of workloads: reading it, who wrote it last, and writing it against a resource version."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeVar

@@ -1,7 +1,5 @@
 """The status of a power policy's target: what scales it, its replicas and bounds, and why it may not be changed."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum

@@ -1,7 +1,5 @@
 """Reads the status of a policy's targets from the watches."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property

@@ -1,7 +1,5 @@
 """What a daemon's answers come to: is the cluster balanced, what was done today, what is wrong."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence

@@ -1,7 +1,5 @@
 """`ballast status`: one screen that says whether the cluster is balanced, what was done today and what is wrong now."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from datetime import datetime

@@ -1,7 +1,5 @@
 """`ballast top`: the nodes by load."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import sys

@@ -1,7 +1,5 @@
 """Eviction settings of the command line, from environment, file and `--set KEY=VALUE`."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """`ballast plan`: shows which pods would be evicted. It never evicts: only the daemon does."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Draws a replay: watts, reference and dead band above, replicas below, open windows shaded."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from xml.sax.saxutils import escape

@@ -1,7 +1,5 @@
 """`ballast power`: tries out a power policy on a recorded feed or on a change of replicas, offline."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from enum import StrEnum

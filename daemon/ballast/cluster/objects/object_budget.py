@@ -1,7 +1,5 @@
 """How many bytes of objects are kept: of one object, of one namespace, and in all."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol

@@ -1,7 +1,5 @@
 """From a pod on the wire to its template: where it may run, and what it keeps on its node."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 
 import msgspec

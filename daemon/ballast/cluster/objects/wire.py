@@ -1,7 +1,5 @@
 """What is read from Kubernetes objects on the wire. What is not named here is skipped while parsing and never built."""
 
-from __future__ import annotations
-
 from datetime import datetime
 from typing import Any, TypeAlias, TypeVar
 

@@ -1,7 +1,5 @@
 """Whether Ballast may act now, and on this pod."""
 
-from __future__ import annotations
-
 from ballast.eviction.annotations import objection
 from ballast.eviction.check_input import CheckInput, CheckResult, allow, refuse
 from ballast.eviction.facts import Facts, leaving, young

@@ -1,7 +1,5 @@
 """Disruption budgets and the replicas of its workload."""
 
-from __future__ import annotations
-
 from ballast.eviction.check_input import CheckInput, CheckResult, allow, refuse
 from ballast.model.marks import EVICTION_UNDER_WAY
 

@@ -1,7 +1,5 @@
 """Limits per cycle, rates, and rests after an eviction."""
 
-from __future__ import annotations
-
 import math
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,5 @@
 """Whether moving it helps, and whether the loads for that are known."""
 
-from __future__ import annotations
-
 from ballast.eviction.check_input import CheckInput, CheckResult, allow, refuse
 
 

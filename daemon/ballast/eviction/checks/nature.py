@@ -1,7 +1,5 @@
 """Properties of the pod itself: kind, priority, age, labels, namespace, and what it would lose or take along."""
 
-from __future__ import annotations
-
 from ballast.eviction.check_input import CheckInput, CheckResult, allow, refuse
 from ballast.eviction.rules import LocalStorage
 from ballast.model.marks import GANG_ANNOTATIONS, GANG_KINDS, GANG_LABELS, MIRROR, job_kind

@@ -1,7 +1,5 @@
 """`consolidate`: empties nodes that the others can do without, and hands them over."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from ballast.eviction.planners.planner import BasePlanner, PlanInput, Spare, loads_in_words

@@ -1,7 +1,5 @@
 """What a planner is: the protocol, and what it is cluster."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum

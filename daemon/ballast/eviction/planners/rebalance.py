@@ -1,7 +1,5 @@
 """`rebalance`: evens out load between the nodes of a pool."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from ballast.eviction.planners.planner import BasePlanner, PlanInput, Spare, loads_in_words

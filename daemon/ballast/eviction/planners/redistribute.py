@@ -1,7 +1,5 @@
 """`redistribute`: makes room for waiting pods."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import numpy as np

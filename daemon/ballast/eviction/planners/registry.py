@@ -4,8 +4,6 @@ A planner is added with one file beside this one and one line in `BUILT_IN`, or 
 of group `ballast.planners`, which names an object that fulfils `Planner`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import cache
 

@@ -1,7 +1,5 @@
 """`relieve`: moves pods off hot nodes."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import numpy as np

@@ -1,7 +1,5 @@
 """`repair`: moves pods that are not where they ask to be."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from ballast.eviction.planners.planner import BasePlanner, PlanInput, Spare

@@ -1,7 +1,5 @@
 """Asks the planning process where the pods of a batch should go, by what the watches show now."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 
 from ballast.cluster.context import Context

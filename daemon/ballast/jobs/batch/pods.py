@@ -1,7 +1,5 @@
 """Pods that the gate holds, and pods that it held, until the scheduler has put them somewhere."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass

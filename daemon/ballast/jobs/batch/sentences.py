@@ -1,7 +1,5 @@
 """The batch job in words."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping, Sequence
 

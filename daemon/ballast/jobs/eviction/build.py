@@ -1,7 +1,5 @@
 """Builds the job `eviction` from the settings."""
 
-from __future__ import annotations
-
 import os
 
 from ballast.actuation.eviction.evictor import Evictor, EvictorOptions

@@ -1,7 +1,5 @@
 """Has plans carried out, and shows them: `/api/v1/plans`, `/api/v1/evictions`, metrics and a sentence each."""
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import replace

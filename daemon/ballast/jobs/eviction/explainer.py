@@ -1,7 +1,5 @@
 """Answers which checks refuse one pod now; the planning process judges, for it has the layout of the whole cluster."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable
 from dataclasses import replace

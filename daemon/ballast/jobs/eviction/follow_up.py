@@ -1,7 +1,5 @@
 """Follows up earlier evictions once a cycle, and gives back what no replacement needs any more."""
 
-from __future__ import annotations
-
 import threading
 from contextlib import suppress
 

@@ -1,7 +1,5 @@
 """The eviction job: takes the moment, has plans made, and executes the first plan that has steps."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from ballast.base.errors import WorkerError

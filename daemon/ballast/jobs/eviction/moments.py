@@ -1,7 +1,5 @@
 """Takes the moment that one cycle of evictions goes by, and the gate of the very moment of a step."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 

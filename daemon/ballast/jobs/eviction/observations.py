@@ -1,7 +1,5 @@
 """What only several looks at the cluster show: hot nodes, the day's peak, changed replicas, new wrong annotations."""
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 

@@ -1,7 +1,5 @@
 """Chooses which plans a cycle asks for, and by which rules."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 

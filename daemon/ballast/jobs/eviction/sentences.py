@@ -1,7 +1,5 @@
 """What the job of evictions says, in words."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence

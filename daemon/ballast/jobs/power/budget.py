@@ -3,8 +3,6 @@
 The order makes a crash harmless: a plan holds absolute counts, so the next leader may apply it again.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction

@@ -1,7 +1,5 @@
 """What the job `power` is made of, from the settings."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Conditions of power policies, and one Event for each change of what they report."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Restores the caps of autoscalers whose target is no longer in any policy."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Mapping, Sequence
 
 import msgspec

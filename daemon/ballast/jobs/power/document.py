@@ -1,7 +1,5 @@
 """Builds the document of one policy for `/api/v1/power`, with its recent past."""
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field

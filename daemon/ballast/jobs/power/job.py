@@ -1,7 +1,5 @@
 """The job `power`: one tick of every policy in parallel, with its metrics, conditions, Events and JSON."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed

@@ -1,7 +1,5 @@
 """The meter of one policy in the daemon: what it teaches, and whether actions have their effect."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from fractions import Fraction
 

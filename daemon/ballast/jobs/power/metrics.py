@@ -1,7 +1,5 @@
 """The Prometheus metrics of power policies, one series per policy."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 
 from prometheus_client import CollectorRegistry, Counter, Gauge

@@ -1,7 +1,5 @@
 """Which targets take part in a policy, with how many replicas, within which bounds, and what they draw."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction

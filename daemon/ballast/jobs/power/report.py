@@ -1,7 +1,5 @@
 """The report of one tick of a power policy: what it read, what it decided, and what came of it."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum

@@ -1,7 +1,5 @@
 """The sentence of a power cycle, and what a policy waits for."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from fractions import Fraction
 

@@ -6,8 +6,6 @@ volume needs a node that has its driver. Devices are compared, not allocated: a 
 pod's own node, and no other pod may claim any of them.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import TypeAlias

@@ -1,7 +1,5 @@
 """Which of many pods could go to another node as things stand."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Hashable, Iterator
 
 import numpy as np

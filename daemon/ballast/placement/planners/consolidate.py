@@ -1,7 +1,5 @@
 """Nodes that can be emptied: the others hold their pods by requests and by load, with nodes to spare."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 

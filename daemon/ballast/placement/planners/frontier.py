@@ -1,7 +1,5 @@
 """Which of many requests fit somewhere: only vectors that no other dominates have to be compared."""
 
-from __future__ import annotations
-
 from typing import TypeAlias
 
 import numpy as np

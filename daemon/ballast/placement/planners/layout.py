@@ -1,7 +1,5 @@
 """Where pods are, what they use and what they ask for, as arrays: what the planners look at."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 

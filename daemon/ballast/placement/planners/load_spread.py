@@ -1,7 +1,5 @@
 """How unevenly load is spread: the population variance of each resource within the pools."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from ballast.model.sample import Bools, Floats, Ints

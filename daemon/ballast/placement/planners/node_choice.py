@@ -1,7 +1,5 @@
 """Which node a pod lands on: the one of least L, by the dominant-residual criterion as it is configured."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

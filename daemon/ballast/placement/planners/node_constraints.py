@@ -3,8 +3,6 @@
 Source: kubernetes pkg/scheduler/framework/plugins nodeaffinity, tainttoleration, nodeunschedulable.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 

@@ -4,8 +4,6 @@ Source: kubernetes pkg/scheduler/framework/plugins nodeaffinity, tainttoleration
 podtopologyspread.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import numpy as np

@@ -14,8 +14,6 @@ evaluated again. A bound stays safe because of three inequalities, each at the l
 * a node that lost load gains others at most the vertex of a parabola in the pod's size (`_lower_targets`).
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import TypeAlias
 

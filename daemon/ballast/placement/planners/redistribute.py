@@ -9,8 +9,6 @@ opens. Then every pod whose eviction could open one is tried, at most `_TRIES` o
 the released pod never comes back to its own node: that would be a restart.
 """
 
-from __future__ import annotations
-
 import heapq
 from collections.abc import Callable, Iterator
 

@@ -1,7 +1,5 @@
 """Moves of pods that are not where they ask to be: node affinity, taints, anti-affinity, spread, duplicates."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """What room is worth: how many of the pods that are to come would find none any more."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from ballast.model.sample import Floats, Ints

@@ -1,7 +1,5 @@
 """The layout as it changes while a plan grows."""
 
-from __future__ import annotations
-
 from collections.abc import Hashable, Mapping
 
 import msgspec

@@ -1,7 +1,5 @@
 """What planners hand back, and whom they ask before each step."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field

@@ -1,8 +1,6 @@
 """Two evictions for one waiting pod, where one is not enough: two pods leave its node, or one leaves it for a node
 that another pod leaves first."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass

@@ -7,8 +7,6 @@ counted: how many of these are free depends on each other, and the number of the
 names is asked for by each such pod until it was given devices; from then on nobody asks for anything by it.
 """
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field

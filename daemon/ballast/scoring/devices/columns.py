@@ -1,7 +1,5 @@
 """The columns of amounts that the residual criterion looks at: resources, then devices that are handed out in parts."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property

@@ -1,7 +1,5 @@
 """Preset `dcgm`: resource `gpu` of NVIDIA/dcgm-exporter, the mean over a node's GPUs (or over its MIG instances)."""
 
-from __future__ import annotations
-
 from ballast.telemetry.exporters.terms import Exporter, Terms
 
 _DEVICES = "gpu, UUID, GPU_I_ID"

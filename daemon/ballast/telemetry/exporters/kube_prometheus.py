@@ -1,7 +1,5 @@
 """Preset `kube-prometheus`: the recording rules of prometheus-operator/kube-prometheus."""
 
-from __future__ import annotations
-
 from ballast.settings.prometheus import quoted_label
 from ballast.telemetry.exporters.node_exporter import PHYSICAL_LINKS
 from ballast.telemetry.exporters.terms import BYTES, Exporter, Terms

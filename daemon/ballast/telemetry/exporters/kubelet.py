@@ -3,8 +3,6 @@
 Both give cores and bytes, which become ratios of the node's capacity as Kubernetes tells it.
 """
 
-from __future__ import annotations
-
 from ballast.telemetry.exporters.terms import BYTES, CORES, Exporter, Terms
 
 _MACHINE = 'id="/"'

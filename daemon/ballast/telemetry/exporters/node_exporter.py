@@ -1,7 +1,5 @@
 """Preset `node-exporter`: raw metrics of node_exporter, as its mixin reads them."""
 
-from __future__ import annotations
-
 from ballast.telemetry.exporters.terms import BYTES, Exporter, Terms
 
 _DISKS = 'device=~"(/dev/)?(mmcblk.+|nvme.+|rbd.+|sd.+|vd.+|xvd.+|dm-.+|md.+|dasd.+)"'

@@ -6,8 +6,6 @@ S = T + (1 - T) · contention. Of a node without containers that have quotas, or
 its exporter, the pressure counts as it is.
 """
 
-from __future__ import annotations
-
 from ballast.telemetry.exporters.terms import CONTAINERS, Exporter, Terms
 
 HOST = "ballast_host"

@@ -1,7 +1,5 @@
 """The parts that the queries of all presets are made of."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 

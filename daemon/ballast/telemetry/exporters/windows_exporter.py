@@ -1,7 +1,5 @@
 """Preset `windows-exporter`: prometheus-community/windows_exporter, also older versions' names of the same metrics."""
 
-from __future__ import annotations
-
 from ballast.telemetry.exporters.terms import BYTES, Exporter, Terms
 
 _VIRTUAL = 'nic!~"(?i).*(isatap|hyper-v|vethernet|loopback).*"'

@@ -1,7 +1,5 @@
 """The watts that a policy may use, from its feed, and the replicas that its targets need for their own load."""
 
-from __future__ import annotations
-
 import math
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping

@@ -1,7 +1,5 @@
 """Readers of the power feed: raw watts with the time of their own, and the credentials that an address is read with."""
 
-from __future__ import annotations
-
 import csv
 import json
 import math

@@ -1,7 +1,5 @@
 """Reads the schedule of a power policy; the last one that could be read stays."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
