@@ -52,7 +52,17 @@ class Window:
 
 @dataclass(frozen=True)
 class Snapshot:
-    """What one cycle knows about the selected nodes. The windows of a node that is not known are not known either."""
+    """What one cycle knows about the selected nodes.
+
+    Arrays are [resource, node]; `resource` and `rows` give the indices. Unknown is NaN, never 0, so ask `known` first:
+
+        cpu, row = snapshot.resource("cpu"), snapshot.rows["worker-1"]
+        if snapshot.known[row]:
+            load = snapshot.primary.mean[cpu, row]  # 0.25: a quarter of the node's allocatable cpu
+
+    Nothing changes a snapshot; the next cycle publishes another one. A reader takes one reference and answers from it.
+    The windows of a node that is not known are not known either.
+    """
 
     time: float
     """The evaluation time, the end of every window (Unix seconds)."""

@@ -17,7 +17,15 @@ OUTCOMES = ("assumed", "confirmed", "undone", "expired", "retried", "unseen")
 
 
 class AssumedPods:
-    """A decision is booked at once; the pod's binding confirms it, or undoes it when it went elsewhere or is gone.
+    """Pods by node, with the scheduler's decisions before the watch shows them, as in kube-scheduler's cache.
+
+    A decision is booked at once; the pod's binding confirms it, or undoes it when it went elsewhere or is gone:
+
+        pods = AssumedPods(assume_for=30, on_outcome=print)
+        pods.put(waiting, now=0)  # the watch shows a pod that waits
+        pods.assume(waiting.uid, "n1", waiting.shape, wall=time(), now=1)  # assumed: its room on n1 is taken
+        pods.put(bound, now=2)  # confirmed, if it is bound to n1; otherwise undone
+        pods.expire(now=31)  # expired, if the binding never came
 
     `on_outcome` is called with the outcome of each decision, one of OUTCOMES. Not for several threads at once. All
     times are parameters; `now` is monotonic.

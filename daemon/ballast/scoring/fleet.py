@@ -46,7 +46,15 @@ class InFlight(Protocol):
 
 @dataclass(frozen=True)
 class Fleet:
-    """The nodes a strategy scores, at one moment. Amounts are milli-cores for cpu, otherwise bytes or counts."""
+    """The nodes a strategy scores, at one moment. Amounts are milli-cores for cpu, otherwise bytes or counts.
+
+    All arrays have one entry for each node, so a strategy scores every node at once:
+
+        free = fleet.allocatable("cpu") - fleet.placed.reserved("cpu")  # milli-cores that no pod requests
+        idle = np.where(fleet.cpu.known, 100 - fleet.cpu.mean, 0.0)  # percent; the mean is 0 where it is not known
+
+    Wrap in `once` or `per_node` what does not depend on the arriving pod: fleets are scored thousands of times.
+    """
 
     nodes: Sequence[Node]
     """Nodes, in the order of all arrays."""

@@ -162,7 +162,7 @@ def world(name: str, keys: dict[str, Any], fleet: Fleet, *earlier: Snapshot) -> 
 CASES = [
     pytest.param(name, NEEDED.get(name, {}) | keys | {"in_flight": mode}, id=f"{name}-{key or 'defaults'}-{mode}")
     for name in NAMES
-    for key, keys in {"": {}, **{key: {key: value} for key, value in CHANGED[name].items()}}.items()
+    for key, keys in {"": {}, **{key: {key: value} for key, value in CHANGED.get(name, {}).items()}}.items()
     for mode in ("off", "full")
 ]
 
@@ -215,8 +215,16 @@ def test_nothing_of_the_snapshot_before_is_left(name: str) -> None:
     assert document.strategies[0].scores == expected.document(name, list(MEANS)).scores
 
 
+@pytest.mark.parametrize("name", NAMES)
+def test_every_strategy_is_listed_with_its_keys(name: str) -> None:
+    assert name in CHANGED, (
+        f"Add {name!r} to CHANGED in tests/unit/daemon/test_same_scores.py, with a value that is not the default for "
+        "each of its keys, or {} if it has none. If it has required keys, add them to NEEDED, too."
+    )
+
+
 def test_every_key_of_every_strategy_is_among_them() -> None:
-    for name in NAMES:
+    for name in CHANGED:
         with pytest.raises(Exception, match="Its keys are") as refused:
             strategy(name, NEEDED.get(name, {}) | {"zzzz": 1})
         listed = str(refused.value).partition("Its keys are ")[2].rstrip(".").split(", ")

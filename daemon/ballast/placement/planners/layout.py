@@ -23,8 +23,17 @@ Usage = Mapping[str, Mapping[str, float]]
 
 @dataclass(frozen=True)
 class Layout:
-    """`nodes` are in the order of their names, `pods` in that of (namespace, name), so input order changes nothing.
+    """What planners read: nodes, their loads and their pods as arrays. `layout` makes one.
 
+    `on` [pod] is the row of the pod's node, so a pod is joined with its node by an index:
+
+        home = layout.on[pod]  # -1: it waits
+        share = layout.used[pod] / layout.whole[home]  # [resource]: the part of the node's load that is this pod's
+        fits = (layout.free >= layout.asked[pod]).all(axis=1)  # [node]: where its requests have room
+
+    A planner tries moves in a SimulatedPlacement; the layout stays as it is.
+
+    `nodes` are in the order of their names, `pods` in that of (namespace, name), so input order changes nothing.
     `pods` are those on listed nodes, also finished ones, and the waiting ones, whose row in `on` is -1; a pod that is
     nominated to a listed node is counted as on it, but is not `placed` there. `load`
     [node, resource] is a fraction of allocatable, NaN where unknown; `whole` [node, resource] and `used`
