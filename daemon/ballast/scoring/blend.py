@@ -40,7 +40,7 @@ class Blend:
 
     def score(self, fleet: Fleet, pod: Pod | None = None) -> Scores:
         """The mean of the whole scores; `terms` are the scores of each strategy, NaN where unknown."""
-        parts = self._found(fleet, pod)
+        parts = self._score_parts(fleet, pod)
         terms = {
             name: np.where(part.unknown, np.nan, part.scores)
             for (name, _, _), part in zip(self.parts, parts, strict=True)
@@ -49,9 +49,9 @@ class Blend:
 
     def finer(self, fleet: Fleet, pod: Pod | None = None) -> Scores:
         """The mean of the scores before rounding, which orders nodes more finely; without terms."""
-        return self._mean(fleet, [(part.exact, part.unknown) for part in self._found(fleet, pod)], {})
+        return self._mean(fleet, [(part.exact, part.unknown) for part in self._score_parts(fleet, pod)], {})
 
-    def _found(self, fleet: Fleet, pod: Pod | None) -> list[Scores]:
+    def _score_parts(self, fleet: Fleet, pod: Pod | None) -> list[Scores]:
         return [strategy.score(fleet, pod) for _, strategy, _ in self.parts]
 
     def _mean(self, fleet: Fleet, found: Sequence[tuple[Floats | Ints, Bools]], terms: Mapping[str, Floats]) -> Scores:

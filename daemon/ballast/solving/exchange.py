@@ -65,12 +65,14 @@ class Exchange:
         left, right = self._paired()
         table, counts = self._table()
         size = (counts[left] + 1) * (counts[right] + 1)
+        # Pairs are random, so the budget may simply cut off the last ones.
         fitting = int(np.searchsorted(np.cumsum(size), budget.left(), side="right"))
         if not fitting:
             budget.over = True
             return None
         left, right, size = left[:fitting], right[:fitting], size[:fitting]
         width = table.shape[1]
+        # All pairs at once would take too much memory: a table of gains has width² cells for each pair.
         chunk = max(1, _CELLS // (width * width))
         exchanged = 0
         mean = self.assignment.mean()
@@ -93,6 +95,7 @@ class Exchange:
             one, other = self._rng.choice(n, 2, replace=False).tolist()
             pair = _NodePairs(np.array([one]), np.array([other]), table[[one]], table[[other]])
             gains = self._gains(pair, self.assignment.mean()).reshape(-1)
+            # Any possible swap will do, however bad: it is to lead out of a local optimum.
             gains[np.isfinite(gains)] = self._rng.random(int(np.isfinite(gains).sum()))
             if self._try(pair, gains, 0, 1.0):
                 table, _ = self._table()
@@ -104,6 +107,7 @@ class Exchange:
         size = n + n % 2
         if self._turn % max(1, size - 1) == 0:
             self._circle = np.concatenate([self._rng.permutation(n), np.full(size - n, n)])
+        # The circle method of round-robin tournaments: the first stays, the others turn.
         turn = self._turn % max(1, size - 1)
         self._turn += 1
         circle = np.concatenate([self._circle[:1], np.roll(self._circle[1:], turn)])
@@ -117,6 +121,7 @@ class Exchange:
         counts = np.bincount(on, minlength=n)
         most = int(counts.max(initial=0))
         full = most >= MOST
+        # Which units do not fit into the table is drawn anew each round, so that each has its turn.
         order = np.lexsort((self._rng.random(len(on)), on)) if full else np.argsort(on, kind="stable")
         begins = np.cumsum(counts) - counts
         width = min(most, MOST - 1) + 1
@@ -133,6 +138,7 @@ class Exchange:
         best = flat.argmin(axis=1)
         rows = np.arange(len(flat))
         value = flat[rows, best]
+        # The best swap of most pairs is possible, so only the pairs where it is not check all their swaps.
         bad = np.flatnonzero((value < tolerance) & ~self._possible(pairs, rows, best // width, best % width))
         if len(bad):
             flat[bad] = np.where(self._open(pairs, bad).reshape(len(bad), -1), flat[bad], np.inf)
@@ -167,6 +173,7 @@ class Exchange:
         """[row]: whether room and the moves that are left allow the swap of these slots."""
         units, free = self.assignment.units, self.assignment.free
         more = units.request[pairs.there[rows, there]] - units.request[pairs.here[rows, here]]
+        # An overfull node has less than no room; it may still make a swap that takes none.
         good = ((more <= free[pairs.left[rows]]) | (more <= 0)).all(axis=1)
         good &= ((-more <= free[pairs.right[rows]]) | (more >= 0)).all(axis=1)
         if self._counted:
@@ -202,6 +209,7 @@ class Exchange:
         width = pairs.here.shape[1]
         p, q = pairs.here[chosen, best[chosen] // width], pairs.there[chosen, best[chosen] % width]
         simple = self.assignment.relations.simple[p] & self.assignment.relations.simple[q]
+        # Pairs are disjoint: without rules between pods and a limit of moves no swap can forbid another one.
         if simple.all() and not self._counted:
             self._swap(p, q, pairs.left[chosen], pairs.right[chosen])
             return len(chosen)

@@ -238,6 +238,7 @@ def to_claim(source: WireClaim) -> VolumeClaim:
         name=meta.name,
         volume=spec.volume_name,
         phase=source.status.phase,
+        # As in Kubernetes, the beta annotation wins over the field.
         storage_class=notes.get(_CLASS, "") or spec.storage_class_name or "",
         access_modes=tuple(spec.access_modes or ()),
         size=_size(spec.resources.requests if spec.resources else None),
@@ -255,12 +256,14 @@ def to_volume(source: WireVolume) -> PersistentVolume:
     return PersistentVolume(
         name=meta.name,
         node_affinity=None if required is None else node_terms(required),
+        # The label of a regional disk has several zones, joined by two underscores.
         zones=tuple((key, tuple(labels[key].split("__"))) for key in _ZONES if key in labels),
         driver=driver,
         handle=handle or meta.name,
         storage_class=(meta.annotations or {}).get(_CLASS, "") or spec.storage_class_name,
         access_modes=tuple(spec.access_modes or ()),
         size=_size(spec.capacity),
+        # A released or failed volume has data of its last claim: nothing binds it again.
         available=spec.claim_ref is None and source.status.phase not in _BOUND and meta.deletion_timestamp is None,
     )
 
@@ -294,6 +297,7 @@ def to_slice(source: WireSlice) -> DeviceSlice:
         devices=tuple(_properties(spec.driver, spec.pool.name, device) for device in spec.devices or ()),
         names=tuple(str(device.get("name", "")) for device in spec.devices or ()),
         in_parts=tuple(str(device.get("name", "")) for device in spec.devices or () if _in_parts(device)),
+        # These two tell incomplete and outdated pools, whose devices do not count.
         generation=spec.pool.generation,
         slices=spec.pool.resource_slice_count,
     )
@@ -448,8 +452,10 @@ class WireDeviceClaim(wire.WireStruct):
 
 def to_device_claim(source: WireDeviceClaim) -> DeviceClaim:
     meta, status = source.metadata, source.status
+    # The pod that a claim was made for owns it, pods that use it are in reservedFor; one may be both.
     owners = (owner.uid for owner in meta.owner_references or () if owner.kind == _POD)
     reserved = (consumer.uid for consumer in status.reserved_for or ())
+    # Access as an administrator takes no device from others, so it is left out below.
     results = status.allocation.devices.results if status.allocation else None
     return DeviceClaim(
         namespace=meta.namespace,

@@ -100,7 +100,7 @@ def layout(
     on = np.array([rows.get(pod.node or pod.promised, -1) for pod in kept], np.int64)
     present = np.array([not pod.finished for pod in kept], bool) & (on >= 0)
     expected = [pod for pod in pods if not pod.finished and (pod.node in rows or not pod.node)]
-    kinds, table, place = _asked([*kept, *expected])
+    kinds, table, place = _tabulate_requests([*kept, *expected])
     requests = table[place[: len(kept)]]
     profiles, alike = np.unique(table[:, 1:], axis=0, return_inverse=True)
     total = _total(ordered, kinds)
@@ -142,7 +142,7 @@ def _there(load: Floats, resources: Sequence[str]) -> Bools:
     return np.asarray(known | always | ~known.any(axis=1, keepdims=True))
 
 
-def _asked(pods: Sequence[Pod]) -> tuple[tuple[str, ...], Ints, Ints]:
+def _tabulate_requests(pods: Sequence[Pod]) -> tuple[tuple[str, ...], Ints, Ints]:
     """Kinds, what each shape asks for, and the shape of each pod. Shapes are shared, so each is looked at once."""
     keys = [(id(pod.shape), *parts_of(pod).values()) for pod in pods]
     demands = {key: _demand(pod) for key, pod in zip(keys, pods, strict=True)}

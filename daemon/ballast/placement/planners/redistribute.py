@@ -59,6 +59,7 @@ def redistribute(
             break
         moves += 1
         yield step
+    # Two evictions for one pod are dear, so they are planned only while all that come find room.
     if price is None or price.scarce:
         return
     while limit is None or moves + 1 < limit:
