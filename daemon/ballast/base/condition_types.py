@@ -81,7 +81,7 @@ CONDITION_TYPES: Mapping[str, ConditionType] = {
     ),
     "NodesUnmeasured": ConditionType(
         "Some nodes have never been measured",
-        "Some nodes never had a sample.",
+        "Some nodes never had a sample of cpu or memory, while others have.",
         "Run an exporter there, or leave them out as the message says: `ballast doctor --only unmeasured-nodes`.",
         mild=True,
     ),

@@ -154,8 +154,11 @@ def unmeasured(snapshot: Snapshot, selector: str | None) -> str | None:
     nodes = [node for node, silent in zip(snapshot.nodes, rows.tolist(), strict=True) if silent]
     others = [node for node, silent in zip(snapshot.nodes, rows.tolist(), strict=True) if not silent]
     both = ",".join(filter(None, (selector, leaving_out(nodes, others))))
+    never = zip(snapshot.resources, states.missing.any(axis=1).tolist(), strict=True)
+    missing = " or ".join(name for name, lacks in never if lacks)
     text = (
-        f"{named([node.name for node in nodes], NAMED)} never gave a sample, while others do; they count for nothing. "
+        f"{named([node.name for node in nodes], NAMED)} never gave a sample of {missing}, while others do; they count "
+        "for nothing. "
         f"To leave them out, set BALLAST_CLUSTER__NODE_SELECTOR='{both}'"
     )
     if all(node.labels.get(OS) == "windows" for node in nodes):

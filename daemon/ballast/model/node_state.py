@@ -30,7 +30,7 @@ class NodeState(StrEnum):
     DOWN = "down"
     """Kubernetes calls it not Ready, or it is being deleted."""
     UNMEASURED = "unmeasured"
-    """It never had a sample, while others have."""
+    """It never had a sample of what it needs, while others have."""
     SILENT = "silent"
     """Measured, and not sufficiently any more."""
 
@@ -49,6 +49,8 @@ class NodeStates:
     """[resource, node]: what a silent node needs and has no window of."""
     lapsed: Bools
     """[node]: not known, but it was, or it is silent: what it scores must not rise."""
+    missing: Bools
+    """[resource, node]: what an unmeasured node needs and never had."""
 
     @classmethod
     def of(cls, known: Bools, young: Bools | None = None, resources: int = 1) -> NodeStates:
@@ -56,7 +58,8 @@ class NodeStates:
         young = np.zeros(len(known), bool) if young is None else young
         codes = np.where(known, _CODES[NodeState.KNOWN], np.where(young, _CODES[NodeState.YOUNG], _SILENT))
         silent = codes == _SILENT
-        return cls(codes.astype(np.int8), np.broadcast_to(silent, (resources, len(known))), silent)
+        lost = np.broadcast_to(silent, (resources, len(known)))
+        return cls(codes.astype(np.int8), lost, silent, np.zeros_like(lost))
 
     def __getitem__(self, row: int) -> NodeState:
         """The state of one node."""
@@ -133,7 +136,8 @@ def node_states(
     cpu and memory are needed where they are among `resources`. So is any other resource of weight above 0 of which the
     node has had a sample within `forget_after`. A node is young for a `window` after its creation. So is one that this
     daemon first saw, or that came back from being down, so recently, while each needed resource gets samples; exporters
-    of the latter may take two `max_age` to answer again.
+    of the latter may take two `max_age` to answer again. A node that was never known and never had a needed resource,
+    while others have it, is unmeasured: nothing was lost there.
     """
     needed = _needed(resources, weights, evidence, forget_after)
     known = np.asarray((evidence.windowed | ~needed).all(axis=0) & needed.any(axis=0))
@@ -145,7 +149,8 @@ def node_states(
     returns = (evidence.back_for < window) & (filling | (evidence.back_for < 2 * max_age.max(initial=0.0)))
     young = ((created > 0) & (evidence.at - created < window)) | begins | (~evidence.was_known & returns)
     had = np.isfinite(evidence.newest)
-    unmeasured = ~had.any(axis=0) & had.any()
+    missing = needed & ~had & had.any(axis=1)[:, None] & ~evidence.was_known
+    unmeasured = missing.any(axis=0)
 
     codes = np.full(len(nodes), _SILENT, np.int8)
     codes[unmeasured] = _CODES[NodeState.UNMEASURED]
@@ -154,7 +159,10 @@ def node_states(
     codes[down] = _CODES[NodeState.DOWN]
     silent = codes == _SILENT
     return NodeStates(
-        codes, needed & ~evidence.windowed & silent, silent | (evidence.was_known & (codes != _CODES[NodeState.KNOWN]))
+        codes,
+        lost=needed & ~evidence.windowed & silent,
+        lapsed=silent | (evidence.was_known & (codes != _CODES[NodeState.KNOWN])),
+        missing=missing & (codes == _CODES[NodeState.UNMEASURED]),
     )
 
 

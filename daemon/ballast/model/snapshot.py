@@ -131,6 +131,10 @@ class Snapshot:
         """The resources that a silent node has no window of any more."""
         return tuple(name for name, gone in zip(self.resources, self.states.lost[:, row], strict=True) if gone)
 
+    def missing(self, row: int) -> tuple[str, ...]:
+        """The resources that an unmeasured node needs and never had."""
+        return tuple(name for name, never in zip(self.resources, self.states.missing[:, row], strict=True) if never)
+
     def resource(self, name: str) -> int | None:
         """The first axis' index of a resource, or None if it is not watched."""
         return self.resources.index(name) if name in self.resources else None

@@ -57,7 +57,7 @@ def detail(snapshot: Snapshot, verdicts: Verdicts, row: int) -> NodeDetail:
 
 def _summary(
     snapshot: Snapshot, verdicts: Verdicts, row: int
-) -> tuple[str, str | None, State, tuple[str, ...], int | None, str | None, bool, Published]:
+) -> tuple[str, str | None, State, tuple[str, ...], tuple[str, ...], int | None, str | None, bool, Published]:
     """The fields of `NodeSummary`, in order."""
     node = snapshot.nodes[row]
     known = bool(snapshot.known[row])
@@ -67,6 +67,7 @@ def _summary(
         snapshot.pool(row) or None,
         snapshot.states[row].value,
         snapshot.lost(row),
+        snapshot.missing(row),
         verdicts.scores.get(node.name) if known else None,
         verdicts.classes.get(node.name) if known else None,
         node.schedulable,

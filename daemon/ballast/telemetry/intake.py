@@ -66,9 +66,9 @@ def rounded(values: Floats) -> Floats:
 
 
 def no_ratios(values: Floats, largest: float) -> bool:
-    """Whether a tenth of the values is above `largest`: then the whole answer is in another unit."""
+    """Whether the median of the values is above `largest`: then the whole answer is in another unit."""
     finite = values[np.isfinite(values)]
-    return finite.size > 0 and int(np.count_nonzero(finite > largest)) >= 0.1 * finite.size
+    return finite.size > 0 and float(np.median(finite)) > largest
 
 
 def _reject(keep: Bools, bad: Bools, reason: str, rejected: Counter[str]) -> Bools:

@@ -219,8 +219,7 @@ class ReadingBuilder:
             unit = not_ratios(question.resource, values[:, -1], self._capacity(question.resource, rows, names))
             return ReadingProblem(
                 "unit",
-                f"a tenth of the values of {question.resource} or more are above {largest:g}, so they are not ratios "
-                f"0..1 but {unit}",
+                f"most values of {question.resource} are above {largest:g}, so they are not ratios 0..1 but {unit}",
             )
         times = sample_times(table, rows, newest, names, question.labels)
         rejected = [Counter[str]() for _ in range(grid.count)]

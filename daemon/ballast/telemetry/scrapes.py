@@ -12,22 +12,26 @@ from ballast.model.sample import Floats
 LOOKED_AT = 200
 """So many series are enough for each freshness expression."""
 
-_DISTANCES = 2_000
+_DISTANCES = 60
+"""So many of a series are remembered."""
 _FEWEST = 3
 
 
 class ScrapeIntervals:
-    """Per freshness expression. Scrapes that are closer than the readings are seen as far apart as these."""
+    """Per freshness expression the median of its series, so that no exporter decides for the others.
+
+    Scrapes that are closer than the readings are seen as far apart as these.
+    """
 
     def __init__(self) -> None:
         self._newest: dict[str, dict[str, float]] = {}
-        self._distances: dict[str, deque[float]] = {}
+        self._distances: dict[str, dict[str, deque[float]]] = {}
         self._known: dict[str, float] = {}
 
     def add(self, freshness: str, labels: Sequence[str], times: Floats) -> None:
         """`times` are [series, evaluation time], ascending; `labels` tell the series from reading to reading."""
         newest = self._newest.setdefault(freshness, {})
-        distances = self._distances.setdefault(freshness, deque(maxlen=_DISTANCES))
+        distances = self._distances.setdefault(freshness, {})
         for label, row in zip(labels, times.tolist(), strict=True):
             distinct = sorted({time for time in row if not math.isnan(time)})
             if not distinct:
@@ -36,9 +40,11 @@ class ScrapeIntervals:
             newest[label] = max(distinct[-1], last)
             if distinct[-1] >= last > -math.inf:
                 distinct = [last, *(time for time in distinct if time > last)]
-            distances.extend(later - earlier for earlier, later in pairwise(distinct))
+            own = distances.setdefault(label, deque(maxlen=_DISTANCES))
+            own.extend(later - earlier for earlier, later in pairwise(distinct))
         if len(newest) > 4 * LOOKED_AT:
             newest.clear()
+            distances.clear()
         self._known.pop(freshness, None)
 
     def of(self, freshness: str) -> float | None:
@@ -47,10 +53,10 @@ class ScrapeIntervals:
         Where readings are rarer than scrapes, the distances they see vary around their own: the mean is not exceeded.
         """
         if freshness not in self._known:
-            distances = self._distances.get(freshness, ())
-            if len(distances) < _FEWEST:
+            distances = [own for own in self._distances.get(freshness, {}).values() if own]
+            if sum(map(len, distances)) < _FEWEST:
                 return None
-            self._known[freshness] = float(min(np.median(distances), np.mean(distances)))
+            self._known[freshness] = float(np.median([min(np.median(own), np.mean(own)) for own in distances]))
         return self._known[freshness]
 
     def slowest(self) -> float:

@@ -60,9 +60,11 @@ FRESH = {"cpu": NOW, "memory": NOW}
         (Node("a"), NEITHER, {}, {"seen_for": 899.0}, "young"),
         (Node("a", created=OLD), NEITHER, FRESH, {"seen_for": 60.0}, "young"),
         (Node("a", created=OLD), NEITHER, FRESH, {"seen_for": 60.0, "was_known": True}, "silent"),
-        (Node("a", created=OLD), {"cpu": False, "memory": True}, {"memory": NOW}, {"seen_for": 60.0}, "silent"),
+        (Node("a", created=OLD), {"cpu": False, "memory": True}, {"memory": NOW}, {"seen_for": 60.0}, "unmeasured"),
+        (Node("a", created=OLD), {"cpu": False, "memory": True}, {"memory": NOW}, {"was_known": True}, "silent"),
+        (Node("a", created=OLD), NEITHER, {"cpu": OLD}, {"back_for": 400.0}, "unmeasured"),
         (Node("a", created=OLD), NEITHER, {"cpu": OLD}, {"back_for": 120.0}, "young"),
-        (Node("a", created=OLD), NEITHER, {"cpu": OLD}, {"back_for": 400.0}, "silent"),
+        (Node("a", created=OLD), NEITHER, {"cpu": OLD, "memory": OLD}, {"back_for": 400.0}, "silent"),
         (Node("a", created=OLD), {"cpu": True, "memory": False}, FRESH, {}, "silent"),
     ],
 )
@@ -70,6 +72,31 @@ def test_one_state_holds(
     node: Node, windowed: dict[str, bool], newest: dict[str, float], more: dict[str, object], state: str
 ) -> None:
     assert states_of(node, windowed, newest, **more)[0] == state  # type: ignore[arg-type]
+
+
+def test_what_a_node_never_had_is_missing_and_not_lost() -> None:
+    states = states_of(Node("a", created=OLD), {"cpu": False, "memory": True}, {"memory": NOW})
+    assert states[0] == NodeState.UNMEASURED
+    assert states.missing.tolist() == [[True, False], [False, False]]
+    assert not states.lost.any()
+    assert states.silent_share == 0
+
+
+def test_what_no_node_ever_had_is_silence() -> None:
+    evidence = NodeEvidence(
+        NOW,
+        np.zeros((2, 2), bool),
+        np.array([[NAN, NAN], [NOW, NOW]]),
+        np.full(2, 1e6),
+        np.full(2, np.inf),
+        np.zeros(2, bool),
+    )
+    nodes = [Node("a", created=OLD), Node("b", created=OLD)]
+    states = node_states(
+        nodes, ("cpu", "memory"), {}, evidence, window=900.0, max_age=np.full(2, 90.0), forget_after=3600.0
+    )
+    assert states.counts[NodeState.SILENT] == 2
+    assert not states.missing.any()
 
 
 def test_what_is_lost_is_named_for_the_silent_alone() -> None:

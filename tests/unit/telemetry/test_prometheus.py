@@ -249,7 +249,7 @@ def test_an_empty_answer_is_a_problem_not_a_success(wire: RequestsMock) -> None:
     assert counted(metrics, "ballast_queries_total", resource="cpu", result="empty") == 1
 
 
-@pytest.mark.parametrize("values", [[42, 42, 42], [3.1, 4.2, 9.0], [0.4, 1.2, 1.6]])
+@pytest.mark.parametrize("values", [[42, 42, 42], [3.1, 4.2, 9.0], [0.4, 1.6, 1.7]])
 @pytest.mark.parametrize("resource", ["cpu", "memory"])
 def test_percent_instead_of_ratios_is_refused_as_a_whole(
     values: list[float], resource: str, wire: RequestsMock
@@ -262,6 +262,23 @@ def test_percent_instead_of_ratios_is_refused_as_a_whole(
     reading = source(settings({"resources": resource})).read(AT, named(3))
     assert not reading.samples
     assert "look like percent; divide by 100" in reading.problems[resource]
+
+
+@pytest.mark.parametrize("wild", [1.6, 7 / 4, 42.0, 1e9])
+@pytest.mark.parametrize(("count", "liars"), [(3, 1), (8, 1), (10, 4), (20, 2)])
+def test_a_minority_in_another_unit_is_unreadable_for_itself_alone(
+    wild: float, count: int, liars: int, wire: RequestsMock
+) -> None:
+    def evaluate(query: str, time: float) -> list[Series]:
+        rows = by_instance(time - 5 if "timestamp(" in query else 0.25, count)
+        return rows if "timestamp(" in query else [(rows[row][0], wild) for row in range(liars)] + rows[liars:]
+
+    FakePrometheus(evaluate).serve(wire)
+    reading = source(settings({"resources": "cpu"})).read(AT, named(count))
+    assert not reading.problems
+    assert reading.rejected == {"unreadable": liars}
+    assert reading.samples["cpu"].rows.tolist() == list(range(liars, count))
+    assert set(reading.samples["cpu"].values.tolist()) == {0.25}
 
 
 def test_a_little_more_than_everything_counts_and_one_wild_value_does_not(wire: RequestsMock) -> None:

@@ -39,6 +39,19 @@ def test_the_past_that_is_read_after_the_present_tells_it_at_once() -> None:
     assert intervals.of("f") == 60.0
 
 
+@pytest.mark.parametrize("step", [1e-3, 0.5, 7.0, 1e6])
+def test_one_exporter_with_times_of_its_own_does_not_decide(step: float) -> None:
+    intervals, alone = ScrapeIntervals(), ScrapeIntervals()
+    rows = [f"node-{node}" for node in range(5)]
+    for cycle in range(60):
+        at = START + INTERVAL * cycle
+        times = [[newest(at, 60.0, node, False)] for node in range(5)]
+        alone.add("f", rows, np.array(times))
+        times[4] = [START + step * cycle]
+        intervals.add("f", rows, np.array(times))
+    assert intervals.of("f") == alone.of("f") == 60.0
+
+
 def test_rates_and_ages_follow_slow_scrapes(wire: RequestsMock) -> None:
     """Scrapes two minutes apart: samples are no longer stale after 90 s, and a rate spans four of them."""
 
