@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import msgspec
+import numpy as np
 
 from ballast.answers.api import StatusCondition
 from ballast.base.text import duration, named
@@ -154,7 +155,7 @@ def unmeasured(snapshot: Snapshot, selector: str | None) -> str | None:
     nodes = [node for node, silent in zip(snapshot.nodes, rows.tolist(), strict=True) if silent]
     others = [node for node, silent in zip(snapshot.nodes, rows.tolist(), strict=True) if not silent]
     both = ",".join(filter(None, (selector, leaving_out(nodes, others))))
-    never = zip(snapshot.resources, states.missing.any(axis=1).tolist(), strict=True)
+    never = zip(snapshot.resources, np.asarray(states.missing.any(axis=1)).tolist(), strict=True)
     missing = " or ".join(name for name, lacks in never if lacks)
     text = (
         f"{named([node.name for node in nodes], NAMED)} never gave a sample of {missing}, while others do; they count "

@@ -149,7 +149,7 @@ def node_states(
     returns = (evidence.back_for < window) & (filling | (evidence.back_for < 2 * max_age.max(initial=0.0)))
     young = ((created > 0) & (evidence.at - created < window)) | begins | (~evidence.was_known & returns)
     had = np.isfinite(evidence.newest)
-    missing = needed & ~had & had.any(axis=1)[:, None] & ~evidence.was_known
+    missing = needed & ~had & had.any(axis=1, keepdims=True) & ~evidence.was_known
     unmeasured = missing.any(axis=0)
 
     codes = np.full(len(nodes), _SILENT, np.int8)
