@@ -52,7 +52,7 @@ def report_telemetry(
     names = [node.name for node, known in zip(snapshot.nodes, snapshot.known, strict=True) if not known]
     conditions.report("NodesUnknown", "NoWindow", f"unknown: {named(names, NAMED)}" if names else None)
     conditions.report("NodesUnmeasured", "NeverMeasured", unmeasured(snapshot, settings.cluster.node_selector))
-    conditions.report("ScrapesSlow", "IntervalTooShort", _slow(snapshot, settings.telemetry.interval))
+    conditions.report("ScrapesSlow", "IntervalTooShort", _slow(snapshot, settings))
     frozen = (
         f"more than {freeze.max_unknown:.0%} of the measured nodes are silent; nothing is published until at most "
         f"{freeze.max_unknown / 2:.0%} are, in two successive cycles"
@@ -60,15 +60,23 @@ def report_telemetry(
     conditions.report("PublishingFrozen", "TooManyUnknown", frozen if freeze.frozen else None)
 
 
-def _slow(snapshot: Snapshot, interval: float) -> str | None:
-    """Which resources are scraped less often than they are read."""
+def _slow(snapshot: Snapshot, settings: Settings) -> str | None:
+    """Which resources are scraped less often than they are read, and whether the window then holds enough scrapes."""
+    interval, fewest, window = settings.telemetry.interval, settings.windows.min_samples, snapshot.primary
     slow = {name: s for name, s in snapshot.scrape_intervals.items() if s > (1 + ALLOWED_JITTER) * interval}
     if not slow:
         return None
     names = ", ".join(f"{name} every {duration(seconds)}" for name, seconds in sorted(slow.items()))
-    return (
+    slowest = max(slow.values())
+    text = (
         f"samples are read every {duration(interval)}, but scraped more slowly: {names}; set "
-        f"BALLAST_TELEMETRY__INTERVAL={math.ceil(max(slow.values()))}s, or scrape more often"
+        f"BALLAST_TELEMETRY__INTERVAL={math.ceil(slowest)}s, or scrape more often"
+    )
+    if window.seconds / slowest >= fewest:
+        return text
+    return (
+        f"{text}. A window of {window.name} holds fewer than BALLAST_WINDOWS__MIN_SAMPLES={fewest} scrapes, so no node "
+        f"is known: begin BALLAST_WINDOWS__LENGTHS with {duration(math.ceil(fewest * slowest))} or more"
     )
 
 

@@ -105,8 +105,8 @@ class TelemetryCycle:
         for ring in self._rings.values():
             ring.advance(at)
         reading = self._primary.read(at, names)
-        self._ingest(self._primary, reading, names)
         self._backfill(reading, names)
+        self._ingest(self._primary, reading, names)
         self.last = reading
         if self._fallback is not None:
             measured = {name for name, samples in reading.samples.items() if samples.rows.size}
@@ -151,13 +151,15 @@ class TelemetryCycle:
         self._read_until.update(dict.fromkeys(measured, reading.at))
 
     def _ingest(self, source: Source, reading: Reading, names: NodeNames) -> None:
-        """What is older than the node was of another node of that name."""
+        """What is older than the node was of another node of that name, whose counters are in the next rates too."""
         ring, born = self._rings[source.name], self._lives.born
         columns = ring.columns(self._lives.keys)
         rejected = dict(reading.rejected)
         for resource, samples in reading.samples.items():
             rows, values, times = samples.rows, samples.values, samples.times
-            own = times >= born[rows]
+            self._lives.heir[rows[times < born[rows]]] = True
+            since = born[rows] + np.where(self._lives.heir[rows], reading.spans.get(resource, 0.0), 0.0)
+            own = times >= since
             if not own.all():
                 rejected["stale"] = rejected.get("stale", 0) + int(np.count_nonzero(~own))
                 rows, values, times = rows[own], values[own], times[own]

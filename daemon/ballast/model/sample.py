@@ -97,6 +97,8 @@ class Reading:
     """What series of one node, or of one answer, differ in that must not be merged."""
     scrape_interval: Mapping[str, float] = field(default_factory=dict)
     """Seconds between the newest raw times, by resource; absent before it is known."""
+    spans: Mapping[str, float] = field(default_factory=dict)
+    """Seconds of the past that a value tells of, by resource, such as the range of a `rate`; absent for an instant."""
 
     @property
     def problems(self) -> dict[str, str]:

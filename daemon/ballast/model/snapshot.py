@@ -31,7 +31,7 @@ class Window:
     p95: Floats
     """With linear interpolation."""
     count: Ints
-    """Samples in the window."""
+    """Distinct raw samples in the window."""
     coverage: Floats
     """The fraction of the window that the samples account for, 0..1."""
     known: Bools

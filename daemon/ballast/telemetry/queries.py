@@ -13,6 +13,13 @@ from ballast.telemetry.responses import GROUP_LABEL
 
 FRESHNESS = "freshness"
 
+_RANGE = re.compile(r"\[\s*(\d+(?:ms|[smhdwy])(?:\d+(?:ms|[smhdwy]))*)\s*[\]:]")
+_STEP = re.compile(r"(\d+)(ms|[smhdwy])")
+_SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0, "w": 604_800.0, "y": 31_536_000.0}
+_RULE = re.compile(r"[a-zA-Z_][\w]*:[\w:]+")
+_RULE_SPAN = 300.0
+"""Seconds: kube-prometheus' recording rules look back so far at most."""
+
 _QUOTED = r""""(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'|`[^`]*`"""
 _PLAIN_SELECTOR = re.compile(
     rf"""\s*(?:[a-zA-Z_:][a-zA-Z0-9_:]*\s*(?:\{{(?:[^{{}}"'`]|{_QUOTED})*\}})?|\{{(?:[^{{}}"'`]|{_QUOTED})+\}})\s*"""
@@ -36,6 +43,15 @@ class Query:
     def label(self) -> str:
         """The labels, separated by commas."""
         return ",".join(self.labels)
+
+    @property
+    def span(self) -> float:
+        """Seconds of the past that a value tells of: the longest range of the query; 0 for an instant."""
+        unquoted = re.sub(_QUOTED, "", self.query)
+        ranges = [
+            sum(int(count) * _SECONDS[unit] for count, unit in _STEP.findall(text)) for text in _RANGE.findall(unquoted)
+        ]
+        return max(ranges, default=_RULE_SPAN if _RULE.search(unquoted) else 0.0)
 
 
 @dataclass(frozen=True)

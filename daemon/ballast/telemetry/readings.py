@@ -144,6 +144,9 @@ class ReadingBuilder:
         warnings = self._remarks.log_new(self._remarks.collect(tables) | samples.warnings)
         mixtures = (*self.check.mixtures, *dict.fromkeys(samples.mixtures))
         scrapes = {question.resource: self.scrapes.of(question.freshness) for question in reversed(questions.asked)}
+        spans: dict[str, float] = {}
+        for question in questions.asked:
+            spans[question.resource] = max(question.span, spans.get(question.resource, 0.0))
         for index in range(grid.count):
             yield Reading(
                 source=self._source,
@@ -156,6 +159,7 @@ class ReadingBuilder:
                 queries=answers.queries if index == 0 else 0,
                 mixtures=mixtures,
                 scrape_interval={name: seconds for name, seconds in scrapes.items() if seconds is not None},
+                spans=spans,
             )
 
     def _observe(self, grid: Grid, questions: QuerySet, answers: Answers, names: NodeNames) -> None:
@@ -211,19 +215,17 @@ class ReadingBuilder:
         nodes = table.named(question.labels)
         rows = names.rows(nodes)
         _note_strangers(question, nodes, rows, found)
-        if table.amounts.any():
-            table = _in_ratios(table, self._capacity(question.resource, rows, names))
-        values = table.values if question.preset is None else rounded(table.values)
         largest = largest_ratio(question.resource)
-        if no_ratios(values, largest):
-            unit = not_ratios(question.resource, values[:, -1], self._capacity(question.resource, rows, names))
+        table = newest_replicas(self._ratios(question, table, rows, names), newest, question.labels, largest)
+        if no_ratios(table.values[table.present], largest):
+            unit = not_ratios(question.resource, table.values[:, -1], self._capacity(question.resource, rows, names))
             return ReadingProblem(
                 "unit",
                 f"most values of {question.resource} are above {largest:g}, so they are not ratios 0..1 but {unit}",
             )
         times = sample_times(table, rows, newest, names, question.labels)
         rejected = [Counter[str]() for _ in range(grid.count)]
-        samples += self._accept(question, replace(table, values=values), rows, times, grid, names, rejected)
+        samples += self._accept(question, table, rows, times, grid, names, rejected)
         for counted, more in zip(found.rejected, rejected, strict=True):
             counted.update(more)
         highest = max((float(sample.values.max(initial=0.0)) for sample in samples), default=0.0)
@@ -287,6 +289,12 @@ class ReadingBuilder:
                 largest=largest_ratio(question.resource),
                 rejected=rejected[index],
             )
+
+    def _ratios(self, question: Query, table: SeriesTable, rows: Ints, names: NodeNames) -> SeriesTable:
+        """Amounts as shares of what the node has; values of a preset that rounding brought below 0 are 0."""
+        if table.amounts.any():
+            table = _in_ratios(table, self._capacity(question.resource, rows, names))
+        return table if question.preset is None else replace(table, values=rounded(table.values))
 
     def _capacity(self, resource: str, rows: Ints, names: NodeNames) -> Floats:
         """[series] cores, bytes, or bytes per second of the link by NETWORK_SPEED; NaN where it is unknown."""
@@ -367,7 +375,8 @@ def sample_times(
     """[series, time] Unix times of the samples in `table`, NaN where it is unknown.
 
     `newest` is the answer of the freshness query, `labels` name the nodes in both. The same label value means the same
-    exporter, so its newest time counts; otherwise the oldest time of all series of that node does.
+    exporter, so its newest time counts, or that of the same replica of Prometheus; otherwise the oldest time of all
+    series of that node does.
     """
     known, times = newest_by_label(newest, labels)
     index = np.fromiter((known.get(node, -1) for node in table.named(labels)), dtype=np.int64, count=len(table))
@@ -377,6 +386,10 @@ def sample_times(
     lost = (index < 0) & (rows >= 0)
     if lost.any():
         own_times[lost] = _oldest_by_row(known, times, names)[rows[lost]]
+    if table.replicas:
+        ages = _times_by_replica(newest, labels)
+        for row, key in enumerate(zip(table.named(labels), table.replicas, strict=True)):
+            own_times[row] = ages.get(key, own_times[row])
     return own_times
 
 
@@ -384,12 +397,49 @@ def newest_by_label(newest: SeriesTable, named_by: tuple[str, ...] | None = None
     """Label value → row of the second result, [row, time] Unix times."""
     nodes = newest.nodes if named_by is None else newest.named(named_by)
     labels = {node: number for number, node in enumerate(dict.fromkeys(nodes))}
-    times = np.where(newest.present & ~newest.unreadable, newest.values, np.nan)
+    times = _times(newest)
     if len(labels) == len(newest):
         return labels, times
     merged = np.full((len(labels), times.shape[1]), np.nan)
     np.fmax.at(merged, [labels[node] for node in nodes], times)
     return labels, merged
+
+
+def _times(newest: SeriesTable) -> Floats:
+    return np.where(newest.present & ~newest.unreadable, newest.values, np.nan)
+
+
+def _times_by_replica(newest: SeriesTable, labels: tuple[str, ...]) -> dict[tuple[str, str], Floats]:
+    """(label value, replica) → [time]."""
+    ages: dict[tuple[str, str], Floats] = {}
+    for node, replica, own in zip(newest.named(labels), newest.replicas, _times(newest), strict=False):
+        ages[node, replica] = np.fmax(ages[node, replica], own) if (node, replica) in ages else own
+    return ages
+
+
+def newest_replicas(table: SeriesTable, newest: SeriesTable, labels: tuple[str, ...], largest: float) -> SeriesTable:
+    """`table` with one series per label value: that of the replica of Prometheus with the newest sample.
+
+    A replica that died gives its last values for five minutes more. Values that no window takes, such as NaN or one
+    above `largest`, give way to those of other replicas; of equally new ones the largest counts. `newest` is the answer
+    of the freshness query.
+    """
+    if not table.replicas:
+        return table
+    ages = _times_by_replica(newest, labels)
+    groups: dict[str, list[int]] = {}
+    for row, node in enumerate(table.named(labels)):
+        if (node, table.replicas[row]) in ages:
+            groups.setdefault(node, []).append(row)
+    accepted = table.present & ~table.unreadable & (table.values >= 0) & (table.values <= largest)
+    present = table.present.copy()
+    for node, rows in groups.items():
+        if len(rows) > 1:
+            times = np.array([ages[node, table.replicas[row]] for row in rows])
+            age = np.where(accepted[rows], np.nan_to_num(times, nan=-np.inf), -np.inf)
+            value = np.where(accepted[rows] & (age == age.max(axis=0)), table.values[rows], -1.0)
+            present[rows] &= np.arange(len(rows))[:, None] == np.argmax(value, axis=0)
+    return replace(table, present=present)
 
 
 def _oldest_by_row(labels: dict[str, int], times: Floats, names: NodeNames) -> Floats:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from operator import attrgetter
 from typing import Any
@@ -16,7 +16,7 @@ from ballast.base.errors import TelemetryError
 from ballast.base.memory import ANSWERS, WORTH_DECODED, AnswerBudget
 from ballast.model.sample import Bools, Floats
 from ballast.telemetry.error_messages import not_decoded
-from ballast.telemetry.exporters.terms import UNIT_LABEL
+from ballast.telemetry.exporters.terms import REPLICA_LABELS, UNIT_LABEL
 from ballast.telemetry.node_names import SEPARATOR
 
 GROUP_LABEL = "ballast_group"
@@ -53,6 +53,8 @@ class SeriesTable:
     infos: tuple[str, ...] = ()
     every: list[dict[str, str]] | None = None
     """[series] all labels, where they were asked for."""
+    replicas: list[str] = field(default_factory=list)
+    """[series] the replica of Prometheus that gave it, "" without one; empty where none has any."""
 
     def __len__(self) -> int:
         return len(self.clusters)
@@ -98,6 +100,7 @@ class SeriesTable:
             self.warnings if name == "0" else (),
             self.infos if name == "0" else (),
             None if self.every is None else [self.every[row] for row in rows],
+            [self.replicas[row] for row in rows] if self.replicas else [],
         )
 
 
@@ -210,6 +213,7 @@ def _decoder(kind: str, labels: tuple[str, ...]) -> msgspec.json.Decoder[list[An
     """Only the needed labels become objects; everything else in a series is skipped."""
     fields = {label: f"node{index}" for index, label in enumerate(dict.fromkeys(labels))}
     names = fields | {"cluster": fields.get("cluster", "cluster"), GROUP_LABEL: "group", UNIT_LABEL: "unit"}
+    names |= {label: fields.get(label, f"replica{index}") for index, label in enumerate(REPLICA_LABELS)}
     metric = msgspec.defstruct(
         "Metric", [(name, str, msgspec.field(name=label, default="")) for label, name in names.items()], gc=False
     )
@@ -250,6 +254,11 @@ def _table(
         return list(map(attrgetter(field), metrics))
 
     columns = {label: column(label, f"node{index}") for index, label in enumerate(dict.fromkeys(labels))}
+    each = [
+        [""] * len(metrics) if label in labels else column(label, f"replica{index}")
+        for index, label in enumerate(REPLICA_LABELS)
+    ]
+    replicas = [one or other for one, other in zip(*each, strict=True)]
     return SeriesTable(
         columns,
         [""] * len(metrics) if "cluster" in labels else column("cluster", "cluster"),
@@ -261,6 +270,7 @@ def _table(
         _remarks(envelope.warnings),
         _remarks(envelope.infos),
         every,
+        replicas if any(replicas) else [],
     )
 
 

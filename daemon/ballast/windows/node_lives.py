@@ -9,6 +9,8 @@ from ballast.model.node import Node
 from ballast.model.node_state import is_down
 from ballast.model.sample import Bools, Floats
 
+_REMEMBERED = 3600.0
+
 NodeKey: TypeAlias = tuple[str, str]
 """Name and UID."""
 
@@ -30,6 +32,9 @@ class NodeLives:
         """-inf for a node that never was."""
         self.was_known: Bools = np.empty(0, bool)
         """Known in some cycle since it was first seen, or last down."""
+        self.heir: Bools = np.empty(0, bool)
+        """Its name or address was that of another node before, whose counters may be in its first samples."""
+        self._holders: dict[str, tuple[str, float]] = {}
         self._nodes: tuple[Node, ...] = ()
         self._down: Bools = np.empty(0, bool)
 
@@ -39,6 +44,7 @@ class NodeLives:
             keys = node_keys(nodes)
             if keys != self.keys:
                 self._follow(keys, now)
+                self._inherit(nodes, now)
                 self.born = np.array([node.created or -np.inf for node in nodes], float)
             self._down = np.array([is_down(node) for node in nodes], bool)
             self._nodes = nodes
@@ -49,10 +55,20 @@ class NodeLives:
         """What the cycle found."""
         self.was_known |= known
 
+    def _inherit(self, nodes: tuple[Node, ...], now: float) -> None:
+        """Whoever held a name or an address is remembered for an hour."""
+        self._holders = {held: one for held, one in self._holders.items() if now - one[1] < _REMEMBERED}
+        for row, node in enumerate(nodes):
+            for held in (node.name, *(address for _, address in node.addresses)):
+                holder, _ = self._holders.get(held, (node.uid, now))
+                self.heir[row] |= holder != node.uid
+                self._holders[held] = (node.uid, now)
+
     def _follow(self, keys: tuple[NodeKey, ...], now: float) -> None:
         rows = {key: row for row, key in enumerate(self.keys)}
         old = np.array([rows.get(key, -1) for key in keys], np.int64)
         self.first_seen = np.append(self.first_seen, now)[old]
         self.last_down = np.append(self.last_down, -np.inf)[old]
         self.was_known = np.append(self.was_known, False)[old]
+        self.heir = np.append(self.heir, False)[old]
         self.keys = keys

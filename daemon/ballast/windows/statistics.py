@@ -50,8 +50,9 @@ def summarise_all(
     `scale` [resource, node], which turns a ratio of capacity into load, and NaN where the window is not known; nothing
     is known without a finite scale. Count and coverage are always given.
 
-    Coverage goes by raw samples: one that several evaluations saw counts once. It is the share of the window, or of
-    the node's life where that is shorter: `born` [node] are Unix times, -inf for nodes older than any window.
+    Count and coverage go by raw samples: one that several evaluations saw counts once. Coverage is the share of the
+    window, or of the node's life where that is shorter: `born` [node] are Unix times, -inf for nodes older than any
+    window.
     """
     longest = max(lengths.values())
     if longest > ring.span:
@@ -68,7 +69,8 @@ def summarise_all(
             slots = _slots_in(depth)
             lived = np.float64(depth) if life is None else np.minimum(depth, life)
             coverage = _coverage(raw[-slots:], lived, limit)
-            figures[name][:, index] = _figures(values[-slots:], present[-slots:], coverage)[:, columns]
+            scrapes = raw[-slots:].sum(axis=0)
+            figures[name][:, index] = _figures(values[-slots:], present[-slots:], scrapes, coverage)[:, columns]
 
     usable = (end - ring.newest[:, columns] <= _each(rules.max_age, ring)[:, None]) & np.isfinite(scale)
     windows = {}
@@ -133,8 +135,8 @@ def _chronological(ring: Ring, resource: int, newest: int, count: int) -> tuple[
     return values, present, first
 
 
-def _figures(values: Floats, present: Bools, coverage: Floats) -> Floats:
-    """Mean, deviation, p95, count and coverage of each column, as rows; NaN for the first three without samples."""
+def _figures(values: Floats, present: Bools, scrapes: Ints, coverage: Floats) -> Floats:
+    """Mean, deviation, p95, scrapes and coverage of each column, as rows; NaN for the first three without samples."""
     count = present.sum(axis=0, dtype=np.int32)
     complete = bool((count == len(values)).all())
     divisor = np.where(count > 0, count, np.nan)
@@ -144,7 +146,7 @@ def _figures(values: Floats, present: Bools, coverage: Floats) -> Floats:
         away *= present
     deviation = np.sqrt(np.einsum("sc,sc->c", away, away) / divisor)
     p95 = _quantile(values if complete else np.where(present, values, np.nan), count)
-    return np.stack((mean, deviation, p95, count, coverage))
+    return np.stack((mean, deviation, p95, scrapes, coverage))
 
 
 def _quantile(values: Floats, count: NDArray[np.int32]) -> Floats:

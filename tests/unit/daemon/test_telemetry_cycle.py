@@ -308,3 +308,51 @@ def test_pools_come_from_a_label_and_the_spread_stays_inside_them() -> None:
     assert snapshot.spread() == pytest.approx(
         {("x", "cpu"): 0.125, ("x", "memory"): 0.0, ("y", "cpu"): 0.0, ("y", "memory"): 0.0}
     )
+
+
+class Counting(FakeSource):
+    """cpu is a rate over 120 s and shows the share of it that a predecessor of load 0.9 lived, before one of 0.1."""
+
+    changed: float = 1_700_000_430.0
+
+    def _reading(self, at: float, names: NodeNames, wanted: Sequence[str]) -> Reading:
+        reading = super()._reading(at, names, wanted)
+        before = min(max((self.changed - (at - 120.0)) / 120.0, 0.0), 1.0)
+        rows = reading.samples["cpu"].rows
+        values = np.full(len(rows), 0.9 * before + 0.1 * (1 - before))
+        times = np.full(len(rows), at if at >= self.changed + 15 else min(at, self.changed - 5))
+        samples = {**reading.samples, "cpu": Samples(rows, values, times)}
+        return Reading(self.name, at, samples, spans={"cpu": 120.0})
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+@pytest.mark.parametrize("name", ["a", "renamed"])
+def test_counters_of_a_node_in_anothers_place_begin_with_its_birth(name: str, restarted: bool) -> None:
+    clock, address = FakeClock(wall=1_700_000_010.0), (("InternalIP", "10.0.0.1"),)
+    source = Counting("prometheus", ("cpu", "memory"), history=True)
+    cycle = cycle_of(clock, source)
+    old = Node(name="a", uid="1", created=1.6e9, addresses=address)
+    run(clock, cycle, 14, [old])
+    new = Node(name=name, uid="2", created=source.changed, addresses=address)
+    if restarted:
+        clock.advance(60.0)
+        cycle = cycle_of(clock, source)
+    known = []
+    for _ in range(14):
+        snapshot = cycle.cycle(NodeNames([new]))
+        known.append(bool(snapshot.known[0]))
+        if known[-1]:
+            assert snapshot.primary.mean[0, 0] == pytest.approx(0.1)
+            assert snapshot.primary.std[0, 0] == pytest.approx(0.0)
+        clock.advance(30.0)
+    assert known[-1]
+    assert not any(known[:4])
+
+
+def test_a_node_that_takes_nobodys_place_loses_no_sample() -> None:
+    clock = FakeClock(wall=1_700_000_430.0)
+    source = Counting("prometheus", ("cpu", "memory"))
+    source.changed = 0.0
+    cycle = cycle_of(clock, source)
+    run(clock, cycle, 3, [Node("a", uid="1", created=1_700_000_425.0)])
+    assert cycle.cycle(NodeNames([Node("a", uid="1", created=1_700_000_425.0)])).primary.count.tolist() == [[4], [4]]

@@ -61,19 +61,22 @@ def selectors_of(node: object) -> Iterator[promql_parser.VectorSelector]:
 def test_every_answer_is_aggregated_by_node_and_cluster(preset: str) -> None:
     chosen = settings({"node_label": "node"}, {"preset": preset})
     for text in (*presets.queries(chosen).values(), presets.freshness(chosen)):
-        assert text.startswith("max by (node, cluster) (")
+        assert text.startswith("max by (node, cluster, prometheus_replica, replica) (")
 
 
 def test_the_age_is_asked_of_the_raw_metric_for_both_presets() -> None:
     for preset in ("node-exporter", "kube-prometheus"):
         text = presets.freshness(settings(prometheus={"preset": preset}))
-        assert text == "max by (instance, cluster) (timestamp(node_memory_MemTotal_bytes))"
+        assert text == "max by (instance, cluster, prometheus_replica, replica) (timestamp(node_memory_MemTotal_bytes))"
 
 
 def test_kube_prometheus_asks_recording_rules() -> None:
     text = presets.queries(settings(prometheus={"preset": "kube-prometheus"}))
-    assert text["cpu"] == "max by (instance, cluster) (instance:node_cpu:ratio)"
-    assert text["memory"] == "max by (instance, cluster) (instance:node_memory_utilisation:ratio)"
+    assert text["cpu"] == "max by (instance, cluster, prometheus_replica, replica) (instance:node_cpu:ratio)"
+    assert (
+        text["memory"]
+        == "max by (instance, cluster, prometheus_replica, replica) (instance:node_memory_utilisation:ratio)"
+    )
 
 
 @pytest.mark.parametrize(("interval", "window"), [("1s", "120s"), ("30s", "120s"), ("2m", "240s")])

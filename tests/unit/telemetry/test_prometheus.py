@@ -264,6 +264,45 @@ def test_percent_instead_of_ratios_is_refused_as_a_whole(
     assert "look like percent; divide by 100" in reading.problems[resource]
 
 
+@pytest.mark.parametrize("label", ["prometheus_replica", "replica"])
+@pytest.mark.parametrize(
+    ("dead", "alive", "counts"),
+    [(0.8, 0.2, 0.2), (0.2, 0.8, 0.8), ("NaN", 0.2, 0.2), (42, 0.2, 0.2), (0.8, "NaN", None), (0.8, 1e9, None)],
+)
+def test_the_newest_replica_counts(
+    label: str, dead: object, alive: object, counts: float | None, wire: RequestsMock
+) -> None:
+    def evaluate(query: str, time: float) -> list[Series]:
+        fresh = "timestamp(" in query
+        return [
+            *by_instance(time - 200 if fresh else dead, 3, **{label: "a"}),
+            *by_instance(time - 5 if fresh else alive, 3, **{label: "b"}),
+        ]
+
+    FakePrometheus(evaluate).serve(wire)
+    watcher = source(settings({"resources": "memory"}))
+    past = list(watcher.backfill(AT - 60, AT - 30, 30, named(3)))
+    for reading in [*past, watcher.read(AT, named(3))]:
+        if counts is None:
+            assert "memory" not in reading.samples or not reading.samples["memory"].rows.size
+        else:
+            assert reading.samples["memory"].values.tolist() == [counts] * 3
+            assert reading.samples["memory"].times.tolist() == [reading.at - 5] * 3
+
+
+def test_of_equally_new_replicas_the_largest_counts(wire: RequestsMock) -> None:
+    def evaluate(query: str, time: float) -> list[Series]:
+        pairs = (("a", 0.3), ("b", 0.4))
+        return [
+            one
+            for name, value in pairs
+            for one in by_instance(time - 5 if "timestamp(" in query else value, 3, replica=name)
+        ]
+
+    FakePrometheus(evaluate).serve(wire)
+    assert source(settings({"resources": "cpu"})).read(AT, named(3)).samples["cpu"].values.tolist() == [0.4] * 3
+
+
 @pytest.mark.parametrize("wild", [1.6, 7 / 4, 42.0, 1e9])
 @pytest.mark.parametrize(("count", "liars"), [(3, 1), (8, 1), (10, 4), (20, 2)])
 def test_a_minority_in_another_unit_is_unreadable_for_itself_alone(

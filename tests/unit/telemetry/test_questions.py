@@ -3,7 +3,7 @@ from __future__ import annotations
 import promql_parser
 import pytest
 
-from ballast.telemetry.queries import is_plain_selector, join_queries, questions
+from ballast.telemetry.queries import Query, is_plain_selector, join_queries, questions
 from tests.unit.telemetry.fake_prometheus import settings
 
 
@@ -54,15 +54,35 @@ def test_the_preset_of_a_resource_may_name_nodes_by_another_label(preset: str) -
     resources = {"cpu": {"node_label": "nodename"}, "memory": {}}
     cpu, memory = questions(settings({"resources": resources}, {"preset": preset})).asked
     assert cpu.label == "nodename"
-    assert cpu.query.startswith("max by (nodename, cluster) (")
-    assert cpu.freshness == "max by (nodename, cluster) (timestamp(node_memory_MemTotal_bytes))"
-    assert memory.query.startswith("max by (instance, cluster) (")
-    assert memory.freshness == "max by (instance, cluster) (timestamp(node_memory_MemTotal_bytes))"
+    assert cpu.query.startswith("max by (nodename, cluster, prometheus_replica, replica) (")
+    assert (
+        cpu.freshness
+        == "max by (nodename, cluster, prometheus_replica, replica) (timestamp(node_memory_MemTotal_bytes))"
+    )
+    assert memory.query.startswith("max by (instance, cluster, prometheus_replica, replica) (")
+    assert (
+        memory.freshness
+        == "max by (instance, cluster, prometheus_replica, replica) (timestamp(node_memory_MemTotal_bytes))"
+    )
 
 
 def test_the_preset_of_a_resource_may_have_another_freshness() -> None:
     chosen = settings({"resources": {"cpu": {"freshness": "max by (instance) (timestamp(up))"}, "memory": {}}})
     assert questions(chosen).freshness == (
         "max by (instance) (timestamp(up))",
-        "max by (instance, cluster) (timestamp(node_memory_MemTotal_bytes))",
+        "max by (instance, cluster, prometheus_replica, replica) (timestamp(node_memory_MemTotal_bytes))",
     )
+
+
+@pytest.mark.parametrize(
+    ("query", "span"),
+    [
+        ("node_load1", 0.0),
+        ('up{job="x[5m]"}', 0.0),
+        ("sum(rate(a[90s])) / sum(increase(b[1h30m]))", 5400.0),
+        ("max_over_time(rate(a[2m])[10m:30s])", 600.0),
+        ("instance:node_cpu:ratio", 300.0),
+    ],
+)
+def test_a_query_tells_how_much_of_the_past_its_values_are_about(query: str, span: float) -> None:
+    assert Query("cpu", query, ("instance",), "").span == span

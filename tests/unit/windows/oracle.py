@@ -71,12 +71,13 @@ class Oracle:
             resolution = statistics.median(gaps) * self.step if gaps else self.step
         lived = min(seconds, max(age, self.step))
         slots = {slot for slot, _ in chosen}
-        before = [end - lived / self.step, *(slot for slot in raw if slot in slots)]
+        scrapes = [slot for slot in raw if slot in slots]
+        before = [end - lived / self.step, *scrapes]
         coverage = sum(min(gap * self.step, 2.5 * resolution) for gap in _differences(before)) / lived
         fresh = end * self.step - self.newest.get((resource, name), -math.inf) <= rules.max_age
-        known = fresh and coverage >= rules.min_coverage - 1e-12 and len(chosen) >= rules.min_samples
+        known = fresh and coverage >= rules.min_coverage - 1e-12 and len(scrapes) >= max(rules.min_samples, 1)
         if not known:
-            return Expected(count=len(chosen), coverage=coverage)
+            return Expected(count=len(scrapes), coverage=coverage)
         values = sorted(value for _, value in chosen)
         rank = 0.95 * (len(values) - 1)
         low = math.floor(rank)
@@ -85,7 +86,7 @@ class Oracle:
             mean=statistics.fmean(values) * scale,
             std=statistics.pstdev(values) * scale,
             p95=(values[low] + (values[high] - values[low]) * (rank - low)) * scale,
-            count=len(values),
+            count=len(scrapes),
             coverage=coverage,
             known=True,
         )

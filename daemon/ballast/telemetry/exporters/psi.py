@@ -39,7 +39,7 @@ def _unthrottled(terms: Terms) -> str:
 
     A container is throttled at most for the time that is counted, summed over cpus, and for its throttled periods.
     """
-    container = f"namespace, pod, container, id, {terms.by}"
+    container = f"namespace, pod, container, id, {terms.node}"
     seconds = f"max by ({container}) ({terms.rate('container_cpu_cfs_throttled_seconds_total', *CONTAINERS)})"
     periods = f"max by ({container}) ({terms.rate('container_cpu_cfs_throttled_periods_total', *CONTAINERS)})"
     share = f"{seconds} < {_PERIOD} * {periods} or {_PERIOD} * {periods} or {seconds}"

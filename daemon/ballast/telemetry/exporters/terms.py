@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from ballast.settings.prometheus import quoted_label
 
 UNIT_LABEL = "ballast_unit"
+REPLICA_LABELS = ("prometheus_replica", "replica")
+"""What tells replicas of Prometheus apart."""
 BYTES = "bytes"
 CORES = "cores"
 CONTAINERS = ('container!=""', 'container!="POD"')
@@ -25,6 +27,11 @@ class Terms:
     @property
     def by(self) -> str:
         """The labels of every answer."""
+        return ", ".join((self.node, *(label for label in REPLICA_LABELS if label not in self.labels)))
+
+    @property
+    def node(self) -> str:
+        """The labels that tell nodes apart."""
         return ", ".join(dict.fromkeys((*map(quoted_label, self.labels), "cluster")))
 
     def pick(self, metric: str, *more: str) -> str:
@@ -37,7 +44,7 @@ class Terms:
         return f"rate({self.pick(metric, *more)}[{self.window}])"
 
     def newest(self, expression: str) -> str:
-        """One value per node; the largest, where replicas of Prometheus or of an exporter give several."""
+        """One value per node and replica of Prometheus; the largest, where an exporter gives several."""
         return f"max by ({self.by}) ({expression})"
 
     def amount(self, expression: str, unit: str) -> str:
