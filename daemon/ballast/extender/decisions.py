@@ -28,7 +28,8 @@ from ballast.placement.live_residual import LiveResidual
 from ballast.scoring import crane, dominant_residual
 from ballast.scoring.blend import Blend
 from ballast.scoring.demand import DEFAULT_REQUESTS
-from ballast.scoring.dominant_residual import DominantResidual
+from ballast.scoring.dominant_residual import HOUR, DominantResidual
+from ballast.scoring.load_aware import LoadAware
 from ballast.scoring.protocol import Strategy
 from ballast.scoring.scores import Scores
 from ballast.serving.board import Board
@@ -131,9 +132,9 @@ class ExtenderService:
         assert isinstance(plain, DominantResidual)
         residual = LiveResidual(model, plain)
         with self._lock:
-            profiles = assumed.arrivals.profiles()
+            profiles, hourly = assumed.arrivals.profiles(), assumed.arrivals.since(self._clock.wall() - HOUR)
             scored = state.residual.asked() if state else []
-        prepared = residual.prepare(profiles, residual.copied(profiles), scored) if profiles else None
+        prepared = residual.prepare(profiles, residual.copied(profiles), scored, hourly) if profiles else None
         following = SnapshotState.of(model, residual, snapshot.known, state)
         for name in {self._settings.strategy, *(state.strategies if state else ())}:
             following.warm(name, self._strategy(name, following))
@@ -156,17 +157,17 @@ class ExtenderService:
             batch = items[start : start + BATCH]
             listed.update([pod.uid for pod in batch])
             with self._lock:
-                now = self._clock.monotonic()
+                now, wall = self._clock.monotonic(), self._clock.wall()
                 for pod in batch:
                     if not first:
                         self.reservations.note_shown(pod)
-                    self._assumed.put(pod, now, learn=not first)
+                    self._assumed.put(pod, now, wall=wall, learn=not first)
             self._clock.wait(self._never, PAUSE)
         with self._lock:
             gone = self._assumed.shown_besides(listed)
         for uid in gone:
             with self._lock:
-                self._assumed.remove(uid)
+                self._assumed.remove(uid, self._clock.wall())
         self._renew()
 
     def give_way(self) -> None:
@@ -182,7 +183,7 @@ class ExtenderService:
         """The watch shows a pod."""
         with self._lock:
             self.reservations.note_shown(item)
-            self._assumed.put(item, self._clock.monotonic())
+            self._assumed.put(item, self._clock.monotonic(), wall=self._clock.wall())
             due = self._assumed.arrivals.count >= self._renew_at
         if due:
             self._renew()
@@ -191,7 +192,7 @@ class ExtenderService:
         """The watch shows that a pod is gone."""
         with self._lock:
             self.reservations.note_gone(item.uid)
-            self._assumed.remove(item.uid)
+            self._assumed.remove(item.uid, self._clock.wall())
 
     def in_use(self) -> bool:
         """Whether schedulers ask."""
@@ -206,6 +207,14 @@ class ExtenderService:
         """{node: its score without a particular pod, 0..100, None where unknown}."""
         scored = self._without_pod(name)
         return {} if scored is None else scored[0].by_node(scored[1])
+
+    def label_scores(self, name: str) -> dict[str, float | None]:
+        """{node: what its label is made from, 0..100 without rounding, None where unknown}.
+
+        Pods that the window does not show yet count: a node that just got ten pods is not the best one.
+        """
+        scored = self._without_pod(name, "full")
+        return {} if scored is None else scored[0].by_node_exactly(scored[1])
 
     def node_score(self, name: str, node: str) -> NodeScore | None:
         """The score by a strategy, without a particular pod; None for an unknown node."""
@@ -254,7 +263,11 @@ class ExtenderService:
         if neutral is not None:
             return equal(named, neutral)
         fleet = model.fleet if named.everybody else model.fleet.at(rows)
-        scores = strategy.finer(fleet, arriving) if isinstance(strategy, Blend) else strategy.score(fleet, arriving)
+        scores = (
+            strategy.finer(fleet, arriving)
+            if isinstance(strategy, Blend | LoadAware)
+            else strategy.score(fleet, arriving)
+        )
         if scores.unknown.all():
             return equal(named, "unknown-nodes")
         exact = scores.exact[rows] if named.everybody else scores.exact
@@ -266,15 +279,15 @@ class ExtenderService:
         self.reservations.note_decision(uid)
         return _priorities(named, exact, chosen)
 
-    def _without_pod(self, name: str) -> tuple[SnapshotState, Scores | None] | None:
+    def _without_pod(self, name: str, in_flight: str = "off") -> tuple[SnapshotState, Scores | None] | None:
         """The scores without a particular pod; None for them while the strategy needs pods and the watch is silent."""
         state = self._state
         if state is None:
             return None
-        strategy = self._strategy(name, state, "off")
+        strategy = self._strategy(name, state, in_flight)
         if strategy.needs_pods and self._pods_age() > WATCH_SILENT:
             return state, None
-        with self._lock if strategy.needs_pods else nullcontext():
+        with self._lock if strategy.needs_pods or in_flight != "off" else nullcontext():
             return state, strategy.score(state.model.fleet, STANDARD if strategy.needs_pod else None)
 
     def _arriving(self, pod: wire.Pod) -> Pod:
@@ -306,7 +319,8 @@ class ExtenderService:
             if state is None or not profiles:
                 return
             copied, scored = state.residual.copied(profiles), state.residual.asked()
-        prepared = state.residual.prepare(profiles, copied, scored)
+            hourly = arrivals.since(self._clock.wall() - HOUR)
+        prepared = state.residual.prepare(profiles, copied, scored, hourly)
         with self._lock:
             if self._state is state:
                 state.residual.install(prepared)

@@ -15,6 +15,7 @@ from ballast.placement.choice import Keys, keys
 from ballast.placement.fleet_model import FleetModel
 from ballast.placement.live_residual import LiveResidual
 from ballast.scoring.blend import Blend
+from ballast.scoring.load_aware import LoadAware
 from ballast.scoring.protocol import Strategy
 from ballast.scoring.scores import Scores
 from ballast.serving.host_index import Hosts
@@ -72,6 +73,14 @@ class SnapshotState:
         pairs = zip(scores.scores.tolist(), unknown.tolist(), strict=True)
         return dict(zip(self.model.names, (None if hidden else score for score, hidden in pairs), strict=True))
 
+    def by_node_exactly(self, scores: Scores | None) -> dict[str, float | None]:
+        """As `by_node`, without rounding."""
+        if scores is None:
+            return dict.fromkeys(self.model.names)
+        unknown = scores.unknown | ~self.known
+        pairs = zip(scores.exact.tolist(), unknown.tolist(), strict=True)
+        return dict(zip(self.model.names, (None if hidden else score for score, hidden in pairs), strict=True))
+
     def node_score(self, node: str, strategy: str, scores: Scores | None) -> NodeScore | None:
         """The score of one node and what it consists of; None for a node that is not in the snapshot."""
         row = self.model.rows.get(node)
@@ -120,4 +129,6 @@ def _with_last(model: FleetModel, load: Floats, before: SnapshotState | None) ->
 
 def _parts(name: str, strategy: Strategy) -> dict[str, Strategy]:
     """The strategies that a blend consists of; a strategy itself if it is no blend."""
-    return {part: own for part, own, _ in strategy.parts} if isinstance(strategy, Blend) else {name: strategy}
+    return (
+        {part: own for part, own, _ in strategy.parts} if isinstance(strategy, Blend | LoadAware) else {name: strategy}
+    )

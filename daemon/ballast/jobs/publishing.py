@@ -20,7 +20,7 @@ class PublishingJob:
         settings = context.settings
         keys = NodeKeys.of(settings.publishing.prefix)
         every = settings.publishing.every(settings.telemetry)
-        planner = LabelPlanner(keys, _rules(settings), f"{context.namespace}/{settings.lease.name}")
+        planner = LabelPlanner(keys, label_rules(settings), f"{context.namespace}/{settings.lease.name}")
         self._keys = keys
         self.publisher = Publisher(context.api, context.writer, context.clock, keys, planner, interval=every)
 
@@ -54,7 +54,8 @@ def _others(keys: NodeKeys, nodes: Iterable[Node]) -> str | None:
     return f"nodes have scores under {', '.join(others)} too" if others else None
 
 
-def _rules(settings: Settings) -> LabelRules:
+def label_rules(settings: Settings) -> LabelRules:
+    """What the settings say about labels."""
     publishing = settings.publishing
     return LabelRules(
         low=publishing.low,

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import heapq
+import math
+from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
@@ -49,6 +51,8 @@ class AssumedPods:
         self._held: dict[str, Held] = {}
         self._reserved: set[str] = set()
         self._flying: dict[str, Held] = {}
+        self._recent: dict[str, Held] = {}
+        self._departed: deque[tuple[Held, float]] = deque(maxlen=MOST_DEPARTED)
         self._journal: list[tuple[Held, int]] | None = None
 
     def waiting(self, uid: str) -> Pod | None:
@@ -102,13 +106,17 @@ class AssumedPods:
         self._journal = None
         model.placed.forget()
         self._flying = {uid: held for uid, held in self._flying.items() if model.fly(held)}
+        there = {uid: (held, math.inf) for uid, held in self._recent.items()}
+        recent = set(map(id, (held for held, _ in model.measure([*there.values(), *self._departed]))))
+        self._recent = {uid: held for uid, held in self._recent.items() if id(held) in recent}
+        self._departed = deque((stay for stay in self._departed if id(stay[0]) in recent), maxlen=MOST_DEPARTED)
         self.model = model
 
-    def put(self, pod: Pod, now: float, *, learn: bool = True) -> None:
-        """The watch shows a pod; what it asks for is learned when it is new."""
+    def put(self, pod: Pod, now: float, *, wall: float | None = None, learn: bool = True) -> None:
+        """The watch shows a pod at `wall` (Unix seconds); what it asks for is learned when it is new."""
         uid = pod.uid
         if pod.finished:
-            self.remove(uid)
+            self.remove(uid, wall)
             return
         if learn and (uid in self._unclaimed or (uid not in self._waiting and not self.shown_bound(uid))):
             self._learn(pod)
@@ -127,8 +135,12 @@ class AssumedPods:
         if before is None or (before.node, before.claim) != (pod.node, claim) or before.shape is not pod.shape:
             self._hold(uid, Held(pod.node, pod.shape, pod.scheduled_at or pod.created, owner_of(pod), claim))
 
-    def remove(self, uid: str) -> None:
-        """The pod is gone, or finished."""
+    def remove(self, uid: str, wall: float | None = None) -> None:
+        """The pod is gone, or finished, since `wall` (Unix seconds)."""
+        if wall is not None and self.shown_bound(uid):
+            stay = self._held[uid], wall
+            if self.model is None or self.model.stay(*stay):
+                self._departed.append(stay)
         self._waiting.pop(uid, None)
         self._unclaimed.discard(uid)
         self._settle(uid, "undone")
@@ -171,7 +183,7 @@ class AssumedPods:
             self._unclaimed.add(pod.uid)
             return
         self._unclaimed.discard(pod.uid)
-        self.arrivals.learn(asked_by(shape))
+        self.arrivals.learn(asked_by(shape), pod.created)
 
     def _book(self, uid: str, held: Held, now: float) -> None:
         self.assumptions.assume(uid, held.node, now)
@@ -193,11 +205,15 @@ class AssumedPods:
             self._count(before, -1)
             if self._flying.pop(uid, None) is not None and self.model is not None:
                 self.model.fly(before, -1)
+            if self._recent.pop(uid, None) is not None and self.model is not None:
+                self.model.stay(before, sign=-1)
         if held is not None:
             self._held[uid] = held
             self._count(held, 1)
             if self.model is None or self.model.fly(held):
                 self._flying[uid] = held
+            if self.model is None or self.model.stay(held):
+                self._recent[uid] = held
 
     def _count(self, held: Held, sign: int) -> None:
         if self._journal is not None:
@@ -214,8 +230,11 @@ def owner_of(pod: Pod) -> str:
 def learn(arrivals: Arrivals, pods: Iterable[Pod], most: int = 500) -> None:
     """Learns from the newest of the pods that are there, oldest first."""
     for pod in sorted((pod for pod in pods if not pod.finished), key=lambda pod: (pod.created, pod.uid))[-most:]:
-        arrivals.learn(asked_by(pod))
+        arrivals.learn(asked_by(pod), pod.created)
 
+
+MOST_DEPARTED = 20_000
+"""Pods that left within the window; beyond these the oldest are taken for shown."""
 
 UNSEEN_FOR = 5.0
 """Seconds in which the watch shows a pod that a scheduler asks about, if the pod exists."""

@@ -11,6 +11,7 @@ from ballast.model.node import Node
 from ballast.model.sample import Bools, Floats, Ints
 from ballast.model.snapshot import Snapshot
 from ballast.scoring.devices.room import PlacedDevices
+from ballast.scoring.expected_use import ExpectedUse, PartOfUse, RecentPods
 from ballast.scoring.fleet import Fleet, InFlight, NodeLoads, Placed, fleet_of
 
 
@@ -23,6 +24,7 @@ class Candidates(Fleet):
 
     there: Placed = field(default_factory=lambda: Placed(0))
     parts: PlacedDevices = field(default_factory=lambda: PlacedDevices(()))
+    expected: ExpectedUse = field(default_factory=lambda: RecentPods(0, 0.0, 0.0))
     whole: Candidates | None = None
     index: Ints | None = None
 
@@ -30,6 +32,11 @@ class Candidates(Fleet):
     def placed(self) -> Placed:
         """What placed pods take, kept up to date pod by pod."""
         return self.there
+
+    @property
+    def expected_use(self) -> ExpectedUse:
+        """What the window does not show yet, kept up to date pod by pod."""
+        return self.expected if self.index is None else PartOfUse(self.expected, self.index)
 
     @property
     def devices(self) -> PlacedDevices:
@@ -67,6 +74,8 @@ class Candidates(Fleet):
             lapsed=None if self.lapsed is None else self.lapsed.take(index),
             there=_PartOfPlaced(self.there, index),
             parts=self.parts,
+            expected=self.expected,
+            window_seconds=self.window_seconds,
             whole=self,
             index=index,
         )
@@ -78,6 +87,7 @@ def candidates(
     in_flight: InFlight,
     bindings: Mapping[float, Ints],
     parts: PlacedDevices,
+    expected: ExpectedUse,
     before: Fleet | None = None,
 ) -> Candidates:
     """All nodes of a snapshot; `before` is the fleet of the snapshot before it."""
@@ -99,6 +109,8 @@ def candidates(
         of_nodes=fleet.of_nodes,
         there=there,
         parts=parts,
+        expected=expected,
+        window_seconds=fleet.window_seconds,
     )
 
 

@@ -15,13 +15,12 @@ from ballast.model.snapshot import Snapshot
 from ballast.placement.candidates import Candidates, candidates
 from ballast.scoring.demand import predicted, units
 from ballast.scoring.devices.room import PlacedDevices
+from ballast.scoring.expected_use import Presence, RecentPods, Siblings
 from ballast.scoring.fleet import Placed
 from ballast.scoring.in_flight import DEFAULTS, MULTIPLIER
 
 MANY = 64
 """From this number of pods of one shape on, sums are added as whole arrays."""
-
-Siblings = Mapping[str, Mapping[str, float]]
 
 
 class Held(NamedTuple):
@@ -122,8 +121,11 @@ class FleetModel:
             [devices_of(node) for node in snapshot.nodes],
             previous.devices if previous is not None and self.follows else None,
         )
+        self.expected_use = RecentPods(len(names), snapshot.time, snapshot.primary.seconds, siblings)
         before = previous.fleet if previous is not None else None
-        self.fleet: Candidates = candidates(snapshot, self.placed, self.in_flight, self._bindings, self.devices, before)
+        self.fleet: Candidates = candidates(
+            snapshot, self.placed, self.in_flight, self._bindings, self.devices, self.expected_use, before
+        )
 
     def fill(self, held: Iterable[Held]) -> None:
         """Counts many pods at once."""
@@ -162,3 +164,25 @@ class FleetModel:
                 counts[row] += sign
             self.changes.append(row)
         return True
+
+    def measure(self, stays: Iterable[tuple[Held, float]]) -> list[tuple[Held, float]]:
+        """Counts pods that came or went within the window, by what they are expected to use beyond what it shows.
+
+        `stays` are pods and when they left (Unix seconds), inf while they are there. Returns those that matter.
+        """
+        recent = [(held, until) for held, until in stays if self.expected_use.recent(_presence(0, held, until))]
+        there = ((self.rows[held.node], held, until) for held, until in recent if held.node in self.rows)
+        self.expected_use.measure(*self.fleet.totals(), [_presence(*stay) for stay in there])
+        return recent
+
+    def stay(self, held: Held, until: float = math.inf, sign: int = 1) -> bool:
+        """Counts one such pod; returns whether the window does not show it as it is. With sign -1 takes it back."""
+        presence = _presence(self.rows.get(held.node, -1), held, until)
+        recent = self.expected_use.recent(presence)
+        if recent and presence.row >= 0:
+            self.expected_use.count(presence, sign)
+        return recent
+
+
+def _presence(row: int, held: Held, until: float) -> Presence:
+    return Presence(row, held.shape, held.owner, held.since, until)

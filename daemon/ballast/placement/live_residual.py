@@ -14,7 +14,7 @@ from ballast.placement.candidates import Candidates
 from ballast.placement.fleet_model import FleetModel
 from ballast.scoring.demand import NOTHING, Units
 from ballast.scoring.devices.columns import Columns
-from ballast.scoring.dominant_residual import DominantResidual, exact_scores
+from ballast.scoring.dominant_residual import DominantResidual, exact_scores, shares_of
 from ballast.scoring.fleet import Fleet
 from ballast.scoring.profiles import Profile, asked_by
 from ballast.scoring.residual import NOWHERE, Residuals
@@ -32,6 +32,7 @@ class Prepared:
     free: Floats
     residuals: Residuals
     profiles: tuple[Profile, ...]
+    scarcity: float
 
 
 class LiveResidual:
@@ -67,16 +68,19 @@ class LiveResidual:
         profiles: Sequence[Profile],
         copied: tuple[Columns, Floats, Floats],
         requests: Iterable[Units] = (),
+        arrivals: float = 0.0,
     ) -> Prepared:
         """May run beside everything else. Profiles that were given beat those that were learned; what is prepared for
-        pods of these `requests` is at hand when the next one arrives.
+        pods of these `requests` is at hand when the next one arrives. `arrivals` are those of the last hour.
         """
         profiles = self._plain.profiles or profiles
         columns, whole, free = copied
-        residuals = Residuals(self._plain.criterion(profiles, columns, whole), whole, free)
+        criterion = self._plain.criterion(profiles, columns, whole)
+        residuals = Residuals(criterion, whole, free)
         for request in requests:
             residuals.steps(columns.vector(request))
-        return Prepared(columns, free, residuals, tuple(profiles))
+        scarcity = criterion.scarcity(free, shares_of(profiles), arrivals)
+        return Prepared(columns, free, residuals, tuple(profiles), scarcity)
 
     def install(self, prepared: Prepared) -> None:
         """Scores with these profiles from now on, after applying what changed since the copies were made."""
@@ -86,6 +90,10 @@ class LiveResidual:
         # The copies are older than the changes that `_upto` skips: the nodes that differ are computed here.
         _, free = prepared.columns.matrices(self._model.fleet)
         self._follow(prepared, np.flatnonzero((free != prepared.free).any(axis=1)))
+
+    def scarcity(self, fleet: Fleet) -> float:
+        """As `DominantResidual.scarcity`, when it was renewed last."""
+        return self._plain.scarcity(fleet) if self._prepared is None else self._prepared.scarcity
 
     def score(self, fleet: Fleet, pod: Pod | None = None) -> Scores:
         """Without the figures it consists of, for which there is `explained`; `raw` is the score."""

@@ -6,6 +6,9 @@ from urllib.parse import quote
 
 DEFAULT_SCHEDULER = "default-scheduler"
 
+LABELS_WEIGHTS = (1, 3, 1)
+"""Of NodeAffinity, NodeResourcesFit and NodeResourcesBalancedAllocation in the labels profile."""
+
 _HEAD = """\
 {comments}apiVersion: kubescheduler.config.k8s.io/v1
 kind: KubeSchedulerConfiguration

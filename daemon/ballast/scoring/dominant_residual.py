@@ -32,6 +32,7 @@ NAME = "dominant-residual"
 LAMBDA = 0.1
 C = {"linear": 22.0, "sqrt": 2.0}
 SPAN = 99
+HOUR = 3600.0
 COUNT, VOLUME = "count", "volume"
 
 
@@ -81,6 +82,14 @@ class DominantResidual:
             terms={"dominant": np.where(room, dominant, np.nan), "loss": np.where(room, loss, np.nan)},
         )
 
+    def scarcity(self, fleet: Fleet) -> float:
+        """The chance that as many pods as were created in the last hour would not all find room (`residual.py`)."""
+        profiles = self._profiles(fleet, {})
+        arrivals = sum(not pod.finished and pod.created > fleet.time - HOUR for pod in fleet.pods)
+        columns = self.columns(self.resources or self._all_resources(fleet, {}, profiles), fleet)
+        whole, free = columns.matrices(fleet)
+        return self.criterion(profiles, columns, whole).scarcity(free, shares_of(profiles), arrivals)
+
     def columns(self, names: Sequence[str], fleet: Fleet) -> Columns:
         """The columns of amounts for these resources, PARTS of devices aside."""
         plain = tuple(name for name in names if name not in PARTS)
@@ -125,6 +134,12 @@ def _nowhere(nodes: int) -> Scores:
     """For a pod that asks for something that no node has."""
     unfit = np.full(nodes, np.nan)
     return Scores(np.zeros(nodes), unfit, np.zeros(nodes, bool), {"dominant": unfit, "loss": unfit})
+
+
+def shares_of(profiles: Sequence[Profile]) -> Floats:
+    """[profile]: the weights, as parts of 1."""
+    weights = np.array([profile.weight for profile in profiles], float)
+    return np.asarray(weights / weights.sum())
 
 
 def volumes(amounts: Floats, whole: Floats, of_devices: Ints) -> Floats:

@@ -17,6 +17,7 @@ from ballast.model.shape import Shape
 from ballast.model.snapshot import Snapshot
 from ballast.scoring.demand import Demand, demand, units
 from ballast.scoring.devices.room import PlacedDevices
+from ballast.scoring.expected_use import RESOURCES, ExpectedUse, Presence, RecentPods
 
 T = TypeVar("T")
 
@@ -98,6 +99,9 @@ class Fleet:
     lapsed: Bools | None = None
     """[node]: its load was known and is not any more; None where nothing is known of the past."""
 
+    window_seconds: float = 0.0
+    """The length of the window."""
+
     of_nodes: Memo = field(default_factory=lambda: Memo(), repr=False, compare=False)
     """What follows from the nodes' allocatable amounts alone; fleets of the same amounts share it."""
 
@@ -134,6 +138,27 @@ class Fleet:
     def known(self) -> Bools:
         """Nodes whose cpu or memory is known."""
         return self.cpu.known | self.memory.known
+
+    @cached_property
+    def expected_use(self) -> ExpectedUse:
+        """What pods that came within the window use beyond what it shows."""
+        use = RecentPods(len(self.nodes), self.window_end, self.window_seconds, self.siblings)
+        there = [
+            Presence(row, pod.shape, pod.owner.uid if pod.owner else "", pod.scheduled_at)
+            for pod in self.pods
+            if not pod.finished and pod.scheduled_at is not None and (row := self.rows.get(pod.node)) is not None
+        ]
+        use.measure(*self.totals(), filter(use.recent, there))
+        return use
+
+    def totals(self) -> tuple[dict[str, float], dict[str, float]]:
+        """({resource: use}, {resource: requests}) over the nodes whose load of the resource is known."""
+        used, requested = {}, {}
+        for name in RESOURCES:
+            load: NodeLoads = getattr(self, name)
+            used[name] = float(load.mean @ self.allocatable(name)) / 100
+            requested[name] = float(self.placed.scored(name)[load.known].sum())
+        return used, requested
 
     @cached_property
     def placed(self) -> Placed:
@@ -277,6 +302,7 @@ def fleet_of(snapshot: Snapshot, pods: Sequence[Pod] = (), before: Fleet | None 
         of_nodes=of_nodes,
         further={name: _load(snapshot, name) for name in snapshot.resources if name not in ("cpu", "memory")},
         lapsed=snapshot.states.lapsed,
+        window_seconds=snapshot.primary.seconds,
     )
 
 

@@ -19,7 +19,6 @@ from ballast.model.sample import Floats
 from ballast.model.snapshot import Snapshot
 from ballast.scoring.demand import NOTHING, demand
 from ballast.scoring.fleet import Fleet, NodeLoads
-from ballast.scoring.in_flight import since_window
 from ballast.scoring.keys import StrategyKeys
 from ballast.scoring.scores import Scores, half_away
 
@@ -121,13 +120,20 @@ class LoadVariation:
 
     def score(self, fleet: Fleet, pod: Pod | None = None) -> Scores:
         """The smallest score of the resources; `terms` are all of them with their weights, NaN where unknown."""
-        requests = (demand(pod.shape) if pod else NOTHING).requested
-        terms = {name: self._weighted(fleet, name, weight, requests.get(name, 0)) for name, weight in self.weights}
+        adds = self._adds(fleet, pod)
+        terms = {name: self._weighted(fleet, name, weight, adds.get(name, 0)) for name, weight in self.weights}
         raw = reduce(np.fmin, terms.values())
         unknown = np.isnan(raw)
         return Scores(exact=np.where(unknown, 0.0, raw), raw=raw, unknown=unknown, terms=terms)
 
-    def _weighted(self, fleet: Fleet, name: str, weight: float, asked: int) -> Floats:
+    def _adds(self, fleet: Fleet, pod: Pod | None) -> Mapping[str, float]:
+        """What the pod adds: its request as upstream, what it is expected to use where pods in flight count."""
+        if pod is None or self.in_flight != "full":
+            return (demand(pod.shape) if pod else NOTHING).requested
+        owner = pod.owner.uid if pod.owner else ""
+        return {name: fleet.expected_use.of(pod.shape, owner, name) for name in ALWAYS_NEEDED}
+
+    def _weighted(self, fleet: Fleet, name: str, weight: float, asked: float) -> Floats:
         score = self._resource(fleet, name, asked) if name in ALWAYS_NEEDED else self._further(fleet, name)
         return score if weight == 1 else 100 - weight * (100 - score)
 
@@ -140,14 +146,20 @@ class LoadVariation:
         score = (1 - (mu + risk(deviation, self.margin, self.sensitivity)) / 2) * 100
         return np.where(load.known, score, np.nan)
 
-    def _resource(self, fleet: Fleet, name: str, asked: int) -> Floats:
+    def _resource(self, fleet: Fleet, name: str, asked: float) -> Floats:
         key = (NAME, name, self.margin, self.sensitivity)
         whole, used, deviation = fleet.per_node(key, lambda every: self._without_pod(every, name))
-        extra = float(asked) if self.in_flight != "full" else since_window(fleet, name) + asked
-        mu = used + extra * _unit(name)
-        mu /= whole
-        np.minimum(mu, 1.0, out=mu)
-        mu += deviation
+        if self.in_flight == "full":
+            # More than the whole is told apart too: a burst of pods is to go where the overload is smallest.
+            mu = np.maximum(used + fleet.expected_use.unseen(name) * _unit(name), 0.0) + asked * _unit(name)
+            mu /= whole
+            mu += deviation
+            np.minimum(mu, 2.0, out=mu)
+        else:
+            mu = used + float(asked) * _unit(name)
+            mu /= whole
+            np.minimum(mu, 1.0, out=mu)
+            mu += deviation
         mu /= 2
         return np.asarray((1 - mu) * 100)
 

@@ -1,11 +1,16 @@
 """Typical requests of pods to come: given by the user, or learned from the pods that arrive."""
 
+import math
+from collections import deque
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from ballast.model.devices import parts_of
 from ballast.model.pod import Pod
 from ballast.scoring.demand import Units, demand
+
+MOST_TIMES = 5_000
+"""Arrivals whose times are known."""
 
 
 @dataclass(frozen=True)
@@ -45,17 +50,23 @@ class Arrivals:
         self._limit = limit
         self._shares: dict[tuple[tuple[str, int], ...], float] = {}
         self.count = 0
+        self._times: deque[float] = deque(maxlen=MOST_TIMES)
 
-    def learn(self, requests: Units) -> None:
-        """Counts one arriving pod with these requests."""
+    def learn(self, requests: Units, time: float = -math.inf) -> None:
+        """Counts one pod with these requests that arrived at `time` (Unix seconds)."""
         key = _key(requests)
         self.count += 1
+        self._times.append(time)
         rate = max(self._rate, 1 / self.count)
         for other in self._shares:
             self._shares[other] *= 1 - rate
         self._shares[key] = self._shares.get(key, 0.0) + rate
         if len(self._shares) > self._limit:
             del self._shares[min(self._shares, key=lambda each: (self._shares[each], each))]
+
+    def since(self, time: float) -> int:
+        """How many arrived after a time; at most MOST_TIMES."""
+        return sum(arrived > time for arrived in self._times)
 
     def profiles(self) -> tuple[Profile, ...]:
         """The kinds of pods with their shares, which sum to 1."""

@@ -10,6 +10,7 @@ The root never saturates; it places more pods. A profile that asks for nothing l
 sum: m is rounded down for them, on each device where they are handed out in parts (devices/room.py).
 """
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
@@ -70,8 +71,8 @@ class Criterion:
         """The profiles that ask for nothing."""
         return np.flatnonzero(~(self.profiles > 0).any(axis=1))
 
-    def fitness(self, free: Floats) -> Floats:
-        """H of free amounts [node, column]."""
+    def times(self, free: Floats) -> Floats:
+        """[node, profile]: m, how often a profile fits into what is free; inf if it asks for nothing."""
         times = np.full((len(free), len(self.profiles)), np.inf)
         for resource, rows, amounts in self._asked:
             share = free[:, resource, None] / amounts
@@ -86,11 +87,27 @@ class Criterion:
             room = np.full((len(free), len(counts) + 1), np.inf)
             room[:, :-1] = devices.times(free[:, None, self.plain :], counts, amounts)
             np.minimum(times, room.take(whose, axis=1), out=times)
+        return times
+
+    def fitness(self, free: Floats) -> Floats:
+        """H of free amounts [node, column]."""
+        times = self.times(free)
         times /= self.c
         share = np.sqrt(times, out=times) if self.root else np.minimum(times, 1.0, out=times)
         if len(self._idle):
             share[:, self._idle] = 1.0
         return np.asarray(share @ self.weights)
+
+    def scarcity(self, free: Floats, shares: Floats, arrivals: float) -> float:
+        """The chance that of so many expected arrivals those of some kind do not all fit into free amounts.
+
+        `shares` [profile] sum to 1. The arrivals of each kind are Poisson's; N of them fit, each kind taken alone:
+        P = 1 - product over kinds of P(Poisson(arrivals * share) <= N).
+        """
+        if arrivals <= 0:
+            return 0.0
+        room = np.floor(self.times(np.maximum(free, 0.0)) + ROUNDING).sum(axis=0)
+        return 1 - math.prod(_at_most(kind, arrivals * share) for kind, share in zip(room, shares, strict=True))
 
     def after(self, free: Floats, request: Floats) -> tuple[Floats, Bools]:
         """(what is free with the request there, whether it fits); both [… , column], and may be broadcast.
@@ -118,6 +135,15 @@ class Criterion:
         total = whole[..., : self.plain]
         used = total - after[..., : self.plain]
         return np.asarray(np.divide(used, total, out=np.zeros(used.shape), where=total > 0).max(axis=-1, initial=0.0))
+
+
+def _at_most(count: float, mean: float) -> float:
+    """P(Poisson(mean) <= count)."""
+    if count > mean + 10 * math.sqrt(mean) + 10:
+        return 1.0
+    numbers = np.arange(count + 1)
+    logs = np.concatenate([[0.0], np.cumsum(np.log(numbers[1:]))])
+    return min(1.0, float(np.exp(numbers * math.log(mean) - mean - logs).sum())) if mean > 0 else 1.0
 
 
 def fits(free: Floats, request: Floats) -> Bools:

@@ -16,6 +16,7 @@ from ballast.scoring import (
     dominant_residual,
     dynamic,
     least_allocated,
+    load_aware,
     load_variation,
     low_risk,
     most_allocated,
@@ -40,7 +41,7 @@ _BUILT_IN: dict[str, Callable[[Mapping[str, object]], Strategy]] = {
     dynamic.NAME: dynamic.parse,
     dominant_residual.NAME: dominant_residual.parse,
 }
-NAMES = (*_BUILT_IN, blend.NAME)
+NAMES = (*_BUILT_IN, blend.NAME, load_aware.NAME)
 """The strategies that are built in."""
 
 REGISTRY: Registry[Callable[[Mapping[str, object]], Strategy]] = Registry("ballast.strategies", NAMES, Callable)
@@ -52,13 +53,15 @@ def names() -> tuple[str, ...]:
 
 
 def strategy(name: str, keys: Mapping[str, object] | None = None, part: Make | None = None) -> Strategy:
-    """A strategy with its keys; `part` makes those of a blend, this function where it is None.
+    """A strategy with its keys; `part` makes those that it consists of, this function where it is None.
 
     Raises UsageError for an unknown name, for a key or value that is not allowed, and for a strategy of another
     package that does not follow `ballast.scoring.protocol.Strategy`.
     """
     if name == blend.NAME:
         return blend.parse(keys or {}, part or strategy)
+    if name == load_aware.NAME:
+        return load_aware.parse(keys or {}, part or strategy)
     if name in _BUILT_IN:
         return _BUILT_IN[name](keys or {})
     if (parse := REGISTRY.get(name)) is not None:

@@ -1,0 +1,85 @@
+"""load-aware: the load decides while the pods to come find room; as room runs out, dominant-residual decides.
+
+With P the chance that the next hour's arrivals do not all fit (`residual.Criterion.scarcity`), the score is
+
+    (1 - P) * load-variation + P * dominant-residual.
+
+Fixed weights (`blend`) pay for room that nobody needs: docs/experiments.md, "schedule", compares them on recorded load.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import ClassVar, Protocol, cast
+
+import numpy as np
+
+from ballast.model.pod import Pod
+from ballast.scoring import dominant_residual, load_variation
+from ballast.scoring.blend import Blend
+from ballast.scoring.fleet import Fleet
+from ballast.scoring.keys import StrategyKeys
+from ballast.scoring.protocol import Strategy, reads
+from ballast.scoring.scores import Scores
+
+NAME = "load-aware"
+LEAST = 0.001
+"""A part of a smaller weight is left out."""
+
+
+class Residual(Strategy, Protocol):
+    """The dominant-residual criterion, and how scarce room is."""
+
+    def scarcity(self, fleet: Fleet) -> float:
+        """A chance."""
+        ...
+
+
+@dataclass(frozen=True)
+class LoadAware:
+    """`load` and `residual` score with their own keys."""
+
+    needs_load: ClassVar[bool] = True
+    needs_pods: ClassVar[bool] = True
+    needs_pod: ClassVar[bool] = True
+    warms: ClassVar[bool] = False
+
+    load: Strategy
+    residual: Residual
+
+    @property
+    def parts(self) -> tuple[tuple[str, Strategy, float], ...]:
+        """Both, as a blend has them."""
+        return (load_variation.NAME, self.load, 1.0), (dominant_residual.NAME, self.residual, 1.0)
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        """What the load is read of."""
+        return reads(self.load)
+
+    def score(self, fleet: Fleet, pod: Pod | None = None) -> Scores:
+        """The mean; `terms` are the scores of both, NaN where unknown or of no weight, and `scarcity`, which is P."""
+        scarcity = self.residual.scarcity(fleet)
+        scores = self._blend(scarcity).score(fleet, pod)
+        nothing = np.full(len(fleet.nodes), np.nan)
+        terms = {name: scores.terms.get(name, nothing) for name, _, _ in self.parts}
+        return replace(scores, terms=terms | {"scarcity": np.full(len(fleet.nodes), scarcity)})
+
+    def finer(self, fleet: Fleet, pod: Pod | None = None) -> Scores:
+        """The mean of the scores before rounding; without terms."""
+        return self._blend(self.residual.scarcity(fleet)).finer(fleet, pod)
+
+    def _blend(self, scarcity: float) -> Blend:
+        weights = (1 - scarcity, scarcity)
+        parts = zip(self.parts, weights, strict=True)
+        return Blend(tuple((name, strategy, weight) for (name, strategy, _), weight in parts if weight >= LEAST))
+
+
+def parse(given: Mapping[str, object], make: Callable[[str, Mapping[str, object]], Strategy]) -> LoadAware:
+    """`make` builds a strategy by its name and keys."""
+    keys = StrategyKeys(NAME, given)
+    in_flight = keys.in_flight()
+    keys.finish()
+    load, residual = (make(name, {"in_flight": in_flight}) for name in (load_variation.NAME, dominant_residual.NAME))
+    return LoadAware(load, cast(Residual, residual))
