@@ -3,6 +3,7 @@
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
+from dataclasses import replace
 
 import numpy as np
 
@@ -25,7 +26,7 @@ from ballast.placement.assumed_pods import OUTCOMES, AssumedPods, learn, owner_o
 from ballast.placement.choice import choose, worth
 from ballast.placement.fleet_model import FleetModel
 from ballast.placement.live_residual import LiveResidual
-from ballast.scoring import crane, dominant_residual
+from ballast.scoring import crane, dominant_residual, load_aware, load_variation
 from ballast.scoring.blend import Blend
 from ballast.scoring.demand import DEFAULT_REQUESTS
 from ballast.scoring.dominant_residual import HOUR, DominantResidual
@@ -211,10 +212,21 @@ class ExtenderService:
     def label_scores(self, name: str) -> dict[str, float | None]:
         """{node: what its label is made from, 0..100 without rounding, None where unknown}.
 
-        Pods that the window does not show yet count: a node that just got ten pods is not the best one.
+        Pods that the window does not show yet count: a node that just got ten pods is not the best one. Of a load x the
+        score is 100 (1 - sqrt(x)), without its deviation: docs/experiments.md, "windows", says why.
         """
-        scored = self._without_pod(name, "full")
-        return {} if scored is None else scored[0].by_node_exactly(scored[1])
+        state = self._state
+        if state is None:
+            return {}
+        strategy = self._strategies.make(name, "full", state.residual, deviation=False)
+        if strategy.needs_pods and self._pods_age() > WATCH_SILENT:
+            return state.by_node_exactly(None)
+        with self._lock:
+            scores = strategy.score(state.model.fleet, STANDARD if strategy.needs_pod else None)
+        if name in (load_variation.NAME, load_aware.NAME):
+            load = np.clip((100 - scores.exact) / 50, 0.0, 1.0)
+            scores = replace(scores, exact=100 * (1 - np.sqrt(load)))
+        return state.by_node_exactly(scores)
 
     def node_score(self, name: str, node: str) -> NodeScore | None:
         """The score by a strategy, without a particular pod; None for an unknown node."""
@@ -279,15 +291,15 @@ class ExtenderService:
         self.reservations.note_decision(uid)
         return _priorities(named, exact, chosen)
 
-    def _without_pod(self, name: str, in_flight: str = "off") -> tuple[SnapshotState, Scores | None] | None:
+    def _without_pod(self, name: str) -> tuple[SnapshotState, Scores | None] | None:
         """The scores without a particular pod; None for them while the strategy needs pods and the watch is silent."""
         state = self._state
         if state is None:
             return None
-        strategy = self._strategy(name, state, in_flight)
+        strategy = self._strategy(name, state, "off")
         if strategy.needs_pods and self._pods_age() > WATCH_SILENT:
             return state, None
-        with self._lock if strategy.needs_pods or in_flight != "off" else nullcontext():
+        with self._lock if strategy.needs_pods else nullcontext():
             return state, strategy.score(state.model.fleet, STANDARD if strategy.needs_pod else None)
 
     def _arriving(self, pod: wire.Pod) -> Pod:

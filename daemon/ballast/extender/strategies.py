@@ -39,8 +39,11 @@ class Strategies:
         except UsageError as error:
             raise UsageError(f"{SETTING}: {dynamic.NAME}: {error}") from None
 
-    def make(self, name: str, in_flight: str = "off", residual: Strategy | None = None) -> Strategy:
-        """`residual` replaces the plain dominant-residual strategy, which scores all nodes again for each pod.
+    def make(
+        self, name: str, in_flight: str = "off", residual: Strategy | None = None, *, deviation: bool = True
+    ) -> Strategy:
+        """`residual` replaces the plain dominant-residual strategy, which scores all nodes again for each pod. Without
+        `deviation` load-variation goes by the mean alone, unless its keys say otherwise.
 
         Raises UsageError for a name that is no strategy and for keys that are missing or not allowed.
         """
@@ -48,7 +51,8 @@ class Strategies:
         def part(each: str, keys: Mapping[str, object]) -> Strategy:
             if residual is not None and each == dominant_residual.NAME:
                 return residual
-            return strategy(each, {**keys, **self._keys.get(each, {})}, part)
+            mean = {} if deviation or each != load_variation.NAME else {"safe_variance_margin": 0.0}
+            return strategy(each, {**keys, **mean, **self._keys.get(each, {})}, part)
 
         try:
             return part(name, {"in_flight": in_flight})

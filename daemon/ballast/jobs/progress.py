@@ -42,6 +42,8 @@ class Known:
     snapshot: Snapshot
     scores: Mapping[str, int | None]
     """0..100 by node; None where unknown."""
+    label_scores: Mapping[str, float | None]
+    """What labels are made from, likewise."""
     freeze: Freeze
     names: NodeNames
 

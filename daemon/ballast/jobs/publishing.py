@@ -27,7 +27,7 @@ class PublishingJob:
     def cycle(self, known: Known) -> str:
         """One round, in a sentence."""
         context, settings = self._context, self._context.settings
-        result = self.publisher.round(known.snapshot, known.scores, known.freeze, context.cache.node)
+        result = self.publisher.round(known.snapshot, known.label_scores, known.freeze, context.cache.node)
         context.conditions.report("PublishingFailing", "WriteFailed", result.problem)
         context.conditions.report("Contended", "LabelsChanged", self.publisher.contended(), source="labels")
         context.conditions.report("SecondBallast", "OtherPrefix", _others(self._keys, known.snapshot.nodes))

@@ -81,11 +81,12 @@ class SnapshotJob:
             snapshot = replace(snapshot, nodes=devices.on(snapshot.nodes))
         self._extender.observe(snapshot)
         scores = self._extender.node_scores(context.settings.publishing.strategy)
+        label_scores = self._extender.label_scores(context.settings.publishing.strategy)
         self._show(snapshot, scores)
         sentences.report_telemetry(snapshot, self._telemetry, self._freeze, conditions, context.settings)
         for observe in self._observers:
             observe(snapshot)
-        self._progress.finished(Known(snapshot, scores, self._freeze, self._names))
+        self._progress.finished(Known(snapshot, scores, label_scores, self._freeze, self._names))
         return sentences.telemetry_sentence(snapshot, self._telemetry)
 
     def _show(self, snapshot: Snapshot, scores: Mapping[str, int | None]) -> None:

@@ -18,7 +18,7 @@ from ballast.publishing import load_taint
 from ballast.publishing.freeze import Freeze
 from ballast.publishing.load_taint import LoadTaint
 from ballast.publishing.node_keys import TAINT_EFFECT, NodeKeys, window_annotation, window_end
-from ballast.windows.band import Band
+from ballast.windows.band import STEPS, Band
 from ballast.windows.debounce import Classifier, HysteresisSwitch
 from ballast.windows.node_lives import NodeKey, node_keys
 
@@ -136,7 +136,7 @@ class LabelPlanner:
     def plan(
         self,
         snapshot: Snapshot,
-        scores: Mapping[str, int | None],
+        scores: Mapping[str, float | None],
         carried: Mapping[str, PublishedKeys],
         freeze: Freeze,
         now: float,
@@ -184,7 +184,7 @@ class LabelPlanner:
         self,
         snapshot: Snapshot,
         row: int,
-        score: int | None,
+        score: float | None,
         peaks: LoadPeaks,
         carried: PublishedKeys,
         track: _Track,
@@ -246,7 +246,7 @@ class LabelPlanner:
 
 
 def _number(label: str | None) -> int | None:
-    return int(label) if label is not None and label.isdecimal() and 0 <= int(label) <= 10 else None
+    return int(label) if label is not None and label.isdecimal() and 0 <= int(label) <= STEPS else None
 
 
 def spread(name: str) -> float:

@@ -15,7 +15,7 @@ TAINT_EFFECT = "PreferNoSchedule"
 
 @dataclass(frozen=True)
 class NodeKeys:
-    """Labels `score` ("0".."10") and `load`, annotation `window`, taints `overloaded` and `load`, under one prefix."""
+    """Labels `score` ("0".."24") and `load`, annotation `window`, taints `overloaded` and `load`, under one prefix."""
 
     score: str
     load: str

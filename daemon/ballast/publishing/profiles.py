@@ -4,9 +4,11 @@ import json
 from collections.abc import Mapping, Sequence
 from urllib.parse import quote
 
+from ballast.windows.band import STEPS
+
 DEFAULT_SCHEDULER = "default-scheduler"
 
-LABELS_WEIGHTS = (1, 3, 1)
+LABELS_WEIGHTS = (1, 1, 1)
 """Of NodeAffinity, NodeResourcesFit and NodeResourcesBalancedAllocation in the labels profile."""
 
 _HEAD = """\
@@ -40,11 +42,11 @@ def configuration(scheduler: str, comments: str, profile: str, before: str = "")
 
 
 _LABELS_COMMENTS = """\
-A stock kube-scheduler that prefers nodes with real room: by the label {key}, "0".."10", higher is better.
+A stock kube-scheduler that prefers nodes with real room: by the label {key}, "0".."{steps}", higher is better.
 {{use}}
 
-Ten preferred terms of weight 1, each met by the nodes with a score above k, add up to the score itself (0..10).
-* Weight 1, so that a pod's own preferences still win: one of weight 50 outweighs the ten together.
+{steps} preferred terms of weight 1, each met by the nodes with a score above k, add up to the score (0..{steps}).
+* Weight 1, so that a pod's own preferences still win: one of weight 50 outweighs them all together.
 * NodeAffinity divides by the largest sum in the cluster: the best node gets 100, a node with half its score 50. So
   it is the difference between nodes that counts, not the level; and for a pod with preferences of its own the
   labels shrink to what they are beside these.
@@ -79,8 +81,8 @@ _TERM = (
 def labels_profile(prefix: str, scheduler: str) -> str:
     """The KubeSchedulerConfiguration (v1) for labels under `prefix`."""
     key = f"{prefix}/score"
-    terms = "".join(_TERM.format(key=key, quoted=f'"{score}"') for score in range(10))
-    return configuration(scheduler, _LABELS_COMMENTS.format(key=key), _LABELS.format(terms=terms))
+    terms = "".join(_TERM.format(key=key, quoted=f'"{score}"') for score in range(STEPS))
+    return configuration(scheduler, _LABELS_COMMENTS.format(key=key, steps=STEPS), _LABELS.format(terms=terms))
 
 
 _TRIMARAN_COMMENTS = """\

@@ -71,7 +71,7 @@ class Publisher:
     def round(
         self,
         snapshot: Snapshot,
-        scores: Mapping[str, int | None],
+        scores: Mapping[str, float | None],
         freeze: Freeze,
         current: Callable[[str], Node | None],
     ) -> Round:

@@ -153,7 +153,7 @@ class ScoringSettings(SettingsPart):
 class ExtenderSettings(SettingsPart):
     """How the scheduler extender answers."""
 
-    strategy: Strategy = "blend"
+    strategy: Strategy = "load-aware"
     """Strategy behind the answers; ?profile= selects another one."""
 
     filter_threshold: Expert[Load | None] = None

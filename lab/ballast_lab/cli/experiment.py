@@ -20,6 +20,10 @@ app = group(
             f"{HERE}.windows:windows",
             "Order nodes by windows of public load traces, and compare with the load of the next hour.",
         ),
+        "schedule": (
+            f"{HERE}.schedule:schedule",
+            "Place pods with recorded load by every strategy and other projects' rules, and count hot node-minutes.",
+        ),
         "power": (
             f"{HERE}.power:power",
             "Follow power feeds with the published model, Ballast's budgets and simple rules, and count what was over.",

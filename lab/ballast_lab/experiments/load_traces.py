@@ -65,9 +65,48 @@ def load_traces(data: Path) -> tuple[list[LoadTrace], list[str]]:
             missing.append(f"{name} is left out: it is not in {folder}.")
         else:
             found.append(trace)
+    others, unreadable = _others(folder)
+    found += others
+    missing += unreadable
     if not found:
         raise UsageError(f"--data {data}: no trace can be read. {' '.join(missing)}")
     return found, missing
+
+
+def _others(folder: Path) -> tuple[list[LoadTrace], list[str]]:
+    """Traces of other names in one of the two formats: a day in a line, or a sample of a machine in a line."""
+    found, unreadable = [], []
+    for path in sorted(path for suffix in ("*.csv.gz", "*.csv") for path in folder.glob(suffix)):
+        if path.name.startswith(("planetlab_", "google2011_jobs.", "alibaba2018_machines.")):
+            continue
+        try:
+            found.append(_any(path))
+        except UsageError as error:
+            unreadable.append(f"{path.name} is left out: {error}")
+    return found, unreadable
+
+
+def _any(path: Path) -> LoadTrace:
+    name = path.name.partition(".csv")[0]
+    head = next((row for _, row in _lines(path)), [])
+    if head[:3] == ["machine_id", "time_stamp", "cpu_util"]:
+        return LoadTrace(name, MINUTE, (_machines(path),))
+    titled = len(head) > 1 and not _is_number(head[1])
+    width = len(head)
+    if width <= SAMPLES // 6:
+        raise UsageError(f"{path}: a line has {width} values. Give a name and the percents of a day in each line.")
+    load = _rows(path, width, head=titled)
+    # With twice a day's samples of five minutes the second half is memory, as in Google's trace.
+    load = load[:, :SAMPLES] if load.shape[1] == 2 * SAMPLES else load
+    return LoadTrace(name, 24 * 60 * MINUTE / load.shape[1], (load,))
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
 
 
 def _planetlab(folder: Path) -> LoadTrace | None:
@@ -84,8 +123,11 @@ def _google(folder: Path) -> LoadTrace | None:
 
 def _alibaba(folder: Path) -> LoadTrace | None:
     path = folder / "alibaba2018_machines.csv.gz"
-    if not path.exists():
-        return None
+    return LoadTrace("Alibaba", MINUTE, (_machines(path),)) if path.exists() else None
+
+
+def _machines(path: Path) -> Floats:
+    """[machine, minute] of a file with a sample of a machine in each line."""
     samples: dict[str, list[tuple[float, float]]] = {}
     for number, row in _lines(path):
         if number == 1:
@@ -103,7 +145,7 @@ def _alibaba(folder: Path) -> LoadTrace | None:
     samples = {name: each for name, each in samples.items() if each}
     if len(samples) < 2:
         raise UsageError(f"{path}: it has fewer than two machines. Fetch it again.")
-    return LoadTrace("Alibaba", MINUTE, (_minutes(list(samples.values())),))
+    return _minutes(list(samples.values()))
 
 
 def _minutes(samples: list[list[tuple[float, float]]]) -> Floats:
@@ -174,7 +216,8 @@ def _rows(path: Path, width: int, *, head: bool = False) -> Floats:
 
 def _lines(path: Path) -> Iterator[tuple[int, list[str]]]:
     try:
-        with gzip.open(path, "rt", encoding="utf-8", newline="") as file:
+        opened = gzip.open if path.suffix == ".gz" else open
+        with opened(path, "rt", encoding="utf-8", newline="") as file:
             yield from enumerate(csv.reader(file), 1)
     except (OSError, EOFError, zlib.error, UnicodeDecodeError, csv.Error) as error:
         raise UsageError(f"{path}: it cannot be read: {error}. Fetch it again.") from None

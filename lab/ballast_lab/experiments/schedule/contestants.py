@@ -112,7 +112,7 @@ def idle_snapshot(day: Day) -> Snapshot:
 
 
 class Crane(Plain):
-    """crane-scheduler's Dynamic with its default policy: means of 5 minutes, the highest of them of an hour and a day."""
+    """crane-scheduler's Dynamic with its default policy: 5-minute means, and their maxima of an hour and a day."""
 
     def __init__(self, day: Day, seed: int) -> None:
         self._five: list[Floats] = []

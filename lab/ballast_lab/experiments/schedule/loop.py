@@ -1,17 +1,18 @@
 """The closed loop: pods arrive, a contestant places them, their recorded use is measured, and it decides again."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+import msgspec
 import numpy as np
 
 from ballast.model.node import Node
 from ballast.model.node_state import NodeStates
 from ballast.model.pod import Owner, Pod
 from ballast.model.sample import Bools, Floats, Ints
-from ballast.model.shape import ContainerShape, shape_of
+from ballast.model.shape import ContainerShape, Shape, shape_of
 from ballast.model.snapshot import Snapshot, Window
 from ballast_lab.experiments.schedule.workloads import DAY, WARM, Workload
 
@@ -76,7 +77,7 @@ class Day:
         self.running: Ints = np.empty(0, np.int64)
         self.use: Floats = np.empty(0)
         self._samples: Floats = np.empty((0, 2, count))
-        self._shapes: dict[tuple[float, float, float], object] = {}
+        self._shapes: dict[tuple[float, float, float], Shape] = {}
 
     def pod(self, number: int, row: int | None = None, time: float = 0.0) -> Pod:
         """As a watch shows it, waiting or bound to a row at a time."""
@@ -87,10 +88,10 @@ class Day:
             requests = {"cpu": key[0], "memory": key[1]} if key[0] else {}
             shape = self._shapes[key] = shape_of([ContainerShape(requests, {"cpu": key[2]} if key[0] else {})])
         owner = Owner("ReplicaSet", f"o{load.owner[number]}", f"o{load.owner[number]}", True)
-        bound = {} if row is None else {"node": self.names[row], "phase": "Running", "scheduled_at": time}
-        return Pod(
-            "default", f"p{number}", f"u{number}", shape=shape, owner=owner, created=EPOCH + load.start[number], **bound
-        )
+        pod = Pod("default", f"p{number}", f"u{number}", shape=shape, owner=owner, created=EPOCH + load.start[number])
+        if row is None:
+            return pod
+        return msgspec.structs.replace(pod, node=self.names[row], phase="Running", scheduled_at=time)
 
     def feasible(self, number: int) -> Bools:
         """[node]: whether its requests fit into the pool's nodes."""
@@ -107,7 +108,7 @@ class Day:
     def end(self, time: float) -> list[int]:
         """The pods that have ended by now."""
         over = self.load.end[self.running] <= time
-        ended = self.running[over].tolist()
+        ended: list[int] = self.running[over].tolist()
         self.running = self.running[~over]
         for number in ended:
             self.requested[:, self.row[number]] -= self.load.cpu[number], self.load.memory[number]
@@ -189,6 +190,3 @@ def simulate(day: Day, contestant: Contestant, until: float = DAY) -> Outcome:
         turned_away=turned_away,
         label_writes=None if writes is None else writes / len(load.nodes) / (until / 3600),
     )
-
-
-Row = Mapping[str, float | int | str | None]

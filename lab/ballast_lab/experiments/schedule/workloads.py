@@ -171,7 +171,7 @@ def _requests(model: str, series: Floats, size: Floats, row: Ints, wrong: Floats
     }
     if model not in models:
         raise UsageError(f"requests {model}: choose one of {', '.join(REQUESTS)}.")
-    return models[model] if model == "none" else np.maximum(models[model], 0.01)
+    return np.asarray(models[model] if model == "none" else np.maximum(models[model], 0.01))
 
 
 def _times(random: np.random.Generator, model: str, owner: Ints, concurrent: float, rate: float) -> Floats:
