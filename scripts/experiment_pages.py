@@ -19,7 +19,17 @@ ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
 FOLDER = DOCS / "experiments"
 OPENB = FOLDER / "openb" / "scoreboard.md"
-SECTIONS = ("introduction", "dominant-residual", "redistribution", "genetic", "openb", "windows", "power", "worlds")
+SECTIONS = (
+    "introduction",
+    "dominant-residual",
+    "redistribution",
+    "genetic",
+    "openb",
+    "windows",
+    "schedule",
+    "power",
+    "worlds",
+)
 """In the order of the page; a folder that is not there is left out."""
 
 _HEAD = """\

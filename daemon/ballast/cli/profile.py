@@ -28,6 +28,7 @@ from ballast.settings import load
 from ballast.settings.parts import ExtenderSettings
 from ballast.settings.secrets import SecretFile
 from ballast.settings.values import subdomain
+from ballast.windows.band import STEPS
 
 if TYPE_CHECKING:
     from ballast.cli.packing import Packing
@@ -131,7 +132,8 @@ def profile(
         ),
     ] = None,
     output: Annotated[
-        Output, typer.Option("--output", "-o", help="table prints YAML with comments, json the same without comments.")
+        Output,
+        typer.Option("--output", "-o", help="table prints YAML for kube-scheduler, json the same for programs."),
     ] = Output.TABLE,
 ) -> None:
     """Print a complete KubeSchedulerConfiguration."""
@@ -168,7 +170,10 @@ def profile(
         )
     )
     if output is Output.JSON:
-        text = json.dumps(yaml.safe_load(text), indent=2) + "\n"
+        document = yaml.safe_load(text)
+        if name == "labels":
+            document["scoreMax"] = STEPS
+        text = json.dumps(document, indent=2) + "\n"
     typer.echo(text, nl=False)
 
 

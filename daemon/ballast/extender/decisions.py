@@ -224,8 +224,7 @@ class ExtenderService:
         with self._lock:
             scores = strategy.score(state.model.fleet, STANDARD if strategy.needs_pod else None)
         if name in (load_variation.NAME, load_aware.NAME):
-            load = np.clip((100 - scores.exact) / 50, 0.0, 1.0)
-            scores = replace(scores, exact=100 * (1 - np.sqrt(load)))
+            scores = replace(scores, exact=load_variation.label_score((100 - scores.exact) / 50))
         return state.by_node_exactly(scores)
 
     def node_score(self, name: str, node: str) -> NodeScore | None:

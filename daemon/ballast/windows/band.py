@@ -1,20 +1,20 @@
 """The steps of the score label: moved seldom, never by noise, and at once when it matters.
 
-A label is one of `STEPS` + 1 whole numbers. It follows a score of 0..100, at any moment as follows: a score that is
-`FAR` steps away is taken at once, one that is a whole step away when it has been so for `HOLD`. By docs/experiments.md,
-"windows", this loses at most 3 % of the order of nodes by the mean load, with less than one write a node and hour.
+A label is one of `STEPS` + 1 whole numbers and follows a score of 0..100. A score that is `FAR` steps away is taken at
+once, one that is a whole step away when it has been so for `HOLD`. By docs/experiments.md,
+"windows", this loses at most 3 % of the order of nodes by the mean load, with less than two writes a node and hour.
 """
 
 import math
 
 STEPS = 24
-FAR = 4.0
+FAR = 3.0
 """Steps; what a burst of pods changes."""
 
 AT_ONCE = 2.0
 """Steps from which a label that was there before this process is replaced at once: it may be of another scale."""
 
-HOLD = 900.0
+HOLD = 360.0
 """Seconds."""
 
 
@@ -60,6 +60,6 @@ class Band:
         if away < 1.0:
             self._away_since = None
             return False
-        if self._away_since is None or not 0 < at - self._last <= self._gap:
+        if self._away_since is None or not 0 <= at - self._last <= self._gap:
             self._away_since = at
         return at - self._away_since >= HOLD

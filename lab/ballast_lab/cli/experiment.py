@@ -22,7 +22,7 @@ app = group(
         ),
         "schedule": (
             f"{HERE}.schedule:schedule",
-            "Place pods with recorded load by every strategy and other projects' rules, and count hot node-minutes.",
+            "Place pods with recorded load by all strategies and other projects' rules, and count hot node-minutes.",
         ),
         "power": (
             f"{HERE}.power:power",

@@ -28,6 +28,7 @@ from ballast_lab.experiments.predictors import (
     RULES,
     Predictor,
 )
+from ballast_lab.experiments.published import published, table
 from ballast_lab.experiments.results import ResultRow, Results, markdown
 from ballast_lab.experiments.running import run
 from ballast_lab.experiments.svg import dots
@@ -142,15 +143,18 @@ def results(
         {name: {trace: each[name].mean for trace, each in found.items()} for name in ORDERS},
         (0.7, 1.0),
     )
+    kept = published(traces, jobs=jobs, begin=begin)
+    text += f"{_PUBLISHED}\n\n{table(kept)}\n"
     return Results(
         "windows",
         tuple(row for row in rows if np.isfinite(row.measured)),
         text + verdict + "".join(f"\n{note}\n" for note in notes),
         {"windows.svg": figure},
-        {"better_everywhere": better, "left_out": list(notes)},
+        {"better_everywhere": better, "left_out": list(notes), "published": kept},
     )
 
 
+_PUBLISHED = "What the publisher keeps of the order, against the load of the next 10 minutes and of the next hour:"
 ORDER_MEAN, ORDER_PEAK, GAIN, LEVEL = "order by mean", "order by peak", "gain of the lowest tenth", "peaks above level"
 RULE, RULE_GAIN = "rules: order by mean", "rules: gain of the lowest tenth"
 _TITLES = {

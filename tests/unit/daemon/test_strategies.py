@@ -168,7 +168,7 @@ def test_what_is_measured_of_its_siblings_counts_for_a_pod_in_flight() -> None:
 
 
 def test_the_scores_of_a_pod_with_their_terms() -> None:
-    world = ExtenderWorld(TAKEN, [*THERE, pod("waiting")])
+    world = ExtenderWorld(TAKEN, [*THERE, pod("waiting")], {"BALLAST_EXTENDER__STRATEGY": "blend"})
     found = world.service.scores_of("default", "waiting")
     assert found is not None
     assert (found.pod, found.node, found.decided, found.neutral) == ("default/waiting", None, None, None)

@@ -59,7 +59,7 @@ def run(
 def test_a_first_known_node_gets_everything_in_one_patch() -> None:
     plans, state = run(LabelPlanner(KEYS, RULES), [(0.5, 74)] * 3, NOTHING)
     assert [len(plan) for plan in plans] == [1, 0, 0]
-    assert (state.score, state.load) == ("7", "normal")
+    assert (state.score, state.load) == ("18", "normal")
     assert state.window is not None
     assert window_end(state.window) == START
 
@@ -71,14 +71,14 @@ def test_a_restart_changes_nothing_that_is_right() -> None:
     assert state == settled
 
 
-def test_a_score_moves_after_two_cycles_outside_its_band_and_a_jump_at_once() -> None:
+def test_a_score_moves_after_six_minutes_and_a_jump_at_once() -> None:
     _, settled = run(LabelPlanner(KEYS, RULES), [(0.5, 70)], NOTHING)
-    plans, state = run(LabelPlanner(KEYS, RULES), [(0.5, 78), (0.5, 78)], settled)
-    assert [len(plan) for plan in plans] == [0, 1]
-    assert state.score == "8"
+    plans, state = run(LabelPlanner(KEYS, RULES), [(0.5, 78)] * 13, settled)
+    assert [len(plan) for plan in plans] == [0] * 12 + [1]
+    assert state.score == "19"
     plans, state = run(LabelPlanner(KEYS, RULES), [(0.5, 50)], settled)
     assert [len(plan) for plan in plans] == [1]
-    assert state.score == "5"
+    assert state.score == "12"
 
 
 def test_the_annotation_rides_along_and_is_refreshed_when_old() -> None:
@@ -95,12 +95,12 @@ def test_a_foreign_edit_is_put_right() -> None:
     _, settled = run(planner, [(0.5, 70)], NOTHING)
     plans, state = run(planner, [(0.5, 70)], replace(settled, score="3"))
     assert len(plans[0]) == 1
-    assert state.score == "7"
+    assert state.score == "17"
 
 
 def test_an_unreadable_label_counts_as_none() -> None:
     _, state = run(LabelPlanner(KEYS, RULES), [(0.5, 70)], PublishedKeys("eleven", "busy", "{", tainted=False))
-    assert (state.score, state.load) == ("7", "normal")
+    assert (state.score, state.load) == ("17", "normal")
 
 
 def test_a_silent_node_loses_what_was_published() -> None:
@@ -133,7 +133,7 @@ def test_a_new_node_under_an_old_name_inherits_no_debounce() -> None:
     old, new = ({"a": Node(name="a", uid=uid)} for uid in ("1", "2"))
     planner.plan(snapshot_of({"a": (0.7, 0.1)}, nodes=old), {"a": 60}, {"a": NOTHING}, CALM, 0.0)
     (change,) = planner.plan(snapshot_of({"a": (0.85, 0.1)}, nodes=new), {"a": 55}, {"a": NOTHING}, CALM, 30.0)
-    assert change.labels == {KEYS.score: "6", KEYS.load: "high"}
+    assert change.labels == {KEYS.score: "13", KEYS.load: "high"}
 
 
 def test_a_young_node_keeps_its_keys_until_they_are_forgotten() -> None:
@@ -183,7 +183,7 @@ def test_the_taint_is_its_own_part_of_the_change_and_only_when_asked() -> None:
 def test_a_node_with_one_known_resource_is_published() -> None:
     snapshot = snapshot_of({"a": (float("nan"), 0.4)})
     (change,) = LabelPlanner(KEYS, RULES).plan(snapshot, {"a": 80}, {"a": NOTHING}, CALM, 0.0)
-    assert change.labels == {KEYS.score: "8", KEYS.load: "normal"}
+    assert change.labels == {KEYS.score: "19", KEYS.load: "normal"}
     annotation = json.loads(change.annotations[KEYS.window] or "")
     assert set(annotation) == {"v", "end", "length", "memory"}
 

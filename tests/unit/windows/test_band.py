@@ -1,91 +1,81 @@
 """The label of the score: seldom, and soon when it matters."""
 
-from __future__ import annotations
-
 import math
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ballast.scoring.scores import half_away
-from ballast.windows.band import Band, label_of
+from ballast.windows.band import AT_ONCE, FAR, HOLD, STEPS, Band, label_of, position
 
 GAP = 70.0
-scores = st.integers(0, 100)
-labels = st.integers(0, 10)
+EVERY = 30.0
+CYCLES = round(HOLD / EVERY)
+"""Cycles from the first to the last of a time of HOLD."""
+scores = st.floats(0, 100)
+labels = st.integers(0, STEPS)
 
 
-def labelled(label: int | None, *seen: float | None, every: float = 30.0) -> list[int | None]:
+def score_at(steps: float) -> float:
+    """The score of so many steps."""
+    return steps * 100 / STEPS
+
+
+def labelled(*seen: float | None, label: int | None = None, every: float = EVERY) -> list[int | None]:
+    """The labels after scores in steps."""
     band = Band(gap=GAP, label=label)
-    return [band.observe(every * i, score) for i, score in enumerate(seen)]
+    return [band.observe(every * i, None if steps is None else score_at(steps)) for i, steps in enumerate(seen)]
 
 
-@given(st.floats(0, 100))
-def test_a_label_is_a_tenth_of_the_score_rounded_half_away(score: float) -> None:
-    assert label_of(half_away(score)) == half_away(half_away(score) / 10)
+@given(scores)
+def test_a_label_is_the_nearest_step(score: float) -> None:
+    assert abs(label_of(score) - position(score)) <= 0.5
+    assert 0 <= label_of(score) <= STEPS
 
 
 @pytest.mark.parametrize(
     ("seen", "expected"),
     [
-        ((67, 67, 67, 67), [6, 6, 6, 6]),
-        ((68, 68), [6, 7]),
-        ((52, 52), [6, 5]),
-        ((53, 53, 53), [6, 6, 6]),
-        ((68, 64, 68, 68), [6, 6, 6, 7]),
-        ((68, None, 68, 68), [6, 6, 6, 7]),
-        ((68, math.nan, 68), [6, 6, 6]),
-        ((68, 52), [6, 5]),
-        ((75,), [8]),
-        ((74, 74), [6, 7]),
-        ((44,), [4]),
-        ((45, 45), [6, 5]),
-        ((100, 0), [10, 0]),
-        ((None, 60), [6, 6]),
+        pytest.param([12, 12 + FAR], [12, 15], id="far away is taken at once"),
+        pytest.param([12, 12 + FAR - 0.1], [12, 12], id="less is not"),
+        pytest.param([12, *[13.0] * (CYCLES + 1)], [12] * (CYCLES + 1) + [13], id="a step away for HOLD"),
+        pytest.param([12, *[12.99] * 100], [12] * 101, id="less than a step never"),
+        pytest.param([12, *[13.0] * CYCLES, 12.5, *[13.0] * CYCLES], [12] * (2 * CYCLES + 2), id="back in between"),
+        pytest.param([12, *[13.0] * CYCLES, None, 13.0], [12] * (CYCLES + 3), id="unknown in between"),
+        pytest.param([12, *[13.5] * CYCLES, 14.2], [12] * (CYCLES + 1) + [14], id="it goes to where the score is"),
+        pytest.param([None, 12.4], [None, 12], id="the first known score is taken as it is"),
     ],
 )
-def test_a_label_of_six_moves_by_its_rule(seen: tuple[float | None, ...], expected: list[int]) -> None:
-    assert labelled(6, *seen) == expected
+def test_it_moves_by_its_rule(seen: list[float | None], expected: list[int | None]) -> None:
+    assert labelled(*seen) == expected
 
 
-def test_two_cycles_far_apart_are_not_in_a_row() -> None:
-    assert labelled(6, 68, 68, 68, every=71.0) == [6, 6, 6]
+def test_cycles_that_are_far_apart_say_nothing_about_the_time_between() -> None:
+    assert labelled(12, 13.0, 13.0, 13.0, every=HOLD) == [12, 12, 12, 12]
 
 
-def test_the_first_known_score_is_taken_as_it_is() -> None:
-    assert labelled(None, None, 47) == [None, 5]
-
-
-@given(labels, st.lists(st.floats(-7.99, 7.99), min_size=1))
-def test_scores_within_three_points_of_the_band_never_move_it(label: int, away: list[float]) -> None:
-    assert set(labelled(label, *(10 * label + x for x in away))) == {label}
+def test_nan_is_unknown() -> None:
+    band = Band(gap=GAP, label=7)
+    assert band.observe(0.0, math.nan) == 7
 
 
 @given(labels, scores)
-def test_two_steps_or_more_are_taken_at_once(label: int, score: int) -> None:
-    [now] = labelled(label, score)
-    assert now == (label_of(score) if abs(label_of(score) - label) >= 2 else label)
+def test_a_label_that_was_there_before_is_replaced_at_once_where_it_is_of_another_scale(
+    label: int, score: float
+) -> None:
+    now = Band(gap=GAP, label=label).observe(0.0, score)
+    assert now == (label_of(score) if abs(position(score) - label) >= AT_ONCE else label)
 
 
-@given(labels, st.lists(scores, min_size=2))
-def test_whoever_left_the_band_for_two_cycles_is_where_the_score_is(label: int, seen: list[int]) -> None:
-    before = [label, *labelled(label, *seen)]
-    for index in range(1, len(seen)):
-        old = before[index - 1]
-        if old is not None and all(abs(score - 10 * old) >= 8 for score in seen[index - 1 : index + 1]):
-            moved = before[index] if before[index] != old else before[index + 1]
-            assert moved != old
+@given(labels, st.floats(-0.99, 0.99))
+def test_a_restart_with_the_label_of_the_node_keeps_it(label: int, away: float) -> None:
+    assert set(labelled(*[label + away] * (CYCLES + 5), label=label)) == {label}
 
 
-@given(labels, st.lists(scores), scores)
-def test_a_steady_score_settles_for_good(label: int, seen: list[int], score: int) -> None:
-    now = labelled(label, *seen, *[score] * 6)
-    assert len(set(now[-4:])) == 1
-
-
-@given(labels, st.lists(scores, min_size=1))
-def test_a_restart_with_the_label_of_the_node_keeps_it(label: int, seen: list[int]) -> None:
-    last = labelled(label, *seen)[-1]
+@given(st.lists(scores), scores)
+def test_a_steady_score_settles_within_a_step_of_it(seen: list[float], score: float) -> None:
+    band, last = Band(gap=GAP), None
+    for i, value in enumerate([*seen, *[score] * (CYCLES + 2)]):
+        last = band.observe(EVERY * i, value)
     assert last is not None
-    assert labelled(last, 10 * last) == [last]
+    assert abs(last - position(score)) < 1.0

@@ -32,7 +32,7 @@ def schedule(
     backend: options.Backend = "processes",
     output: OutputOption = Output.TABLE,
 ) -> None:
-    """Place pods with recorded load by every strategy and by other projects' rules, and count hot node-minutes.
+    """Place pods with recorded load by all strategies and other projects' rules, and count hot node-minutes.
 
     --data has a folder load with the traces (docs/experiments.md says where they come from). Each seed draws other
     pods, and takes the next of twelve models of requests, arrivals and nodes.

@@ -56,19 +56,14 @@ def results(
     ]
     rows = run(measure, calls, jobs, begin(len(calls)))
     table = "".join(_section(fill, [row for row in rows if row["fill"] == fill], plan) for fill in plan.fills)
+    traced = sorted({row["trace"] for row in rows})
     figure = dots(
         "Node-minutes above 80 % of cpu, percent",
-        {
-            name: {
-                trace: mean for trace in sorted({row["trace"] for row in rows}) if (mean := _mean(rows, trace, name))
-            }
-            for name in plan.contestants
-        },
+        {name: {trace: _mean(rows, trace, name) for trace in traced} for name in plan.contestants},
         (0.0, max(1.0, max((row["hot80"] for row in rows), default=1.0))),
     )
-    return Results(
-        "schedule", (), table + "".join(f"\n{note}\n" for note in notes), {"schedule.svg": figure}, {"rows": rows}
-    )
+    text = table + "".join(f"\n{note}\n" for note in notes)
+    return Results("schedule", (), text, {"schedule.svg": figure}, {"rows": rows})
 
 
 def measure(
@@ -100,9 +95,8 @@ def _days(traces: Sequence[LoadTrace], wanted: Sequence[str]) -> list[tuple[str,
     return [entry for entry in every if entry[0] in wanted or f"{entry[0]}/{entry[1]}" in wanted]
 
 
-def _mean(rows: Sequence[Row], trace: str, name: str) -> float | None:
-    values = [row["hot80"] for row in rows if row["trace"] == trace and row["contestant"] == name]
-    return float(np.mean(values)) if values else None
+def _mean(rows: Sequence[Row], trace: str, name: str) -> float:
+    return float(np.mean([row["hot80"] for row in rows if row["trace"] == trace and row["contestant"] == name]))
 
 
 def _section(fill: float, rows: Sequence[Row], plan: Plan) -> str:

@@ -1,0 +1,115 @@
+"""load-aware: the load decides while the pods to come find room."""
+
+import math
+from datetime import UTC, datetime
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ballast.model.shape import ContainerShape, shape_of
+from ballast.scoring.expected_use import Presence, RecentPods
+from ballast.scoring.residual import Criterion
+from tests.unit.scoring.worlds import NOW, a_fleet, by_node, load, node, pod, scored
+
+NODES = [node("a", {"cpu": "10", "memory": "10Gi"}), node("b", {"cpu": "10", "memory": "10Gi"})]
+LOADS = load(a={"cpu": 60, "memory": 10}, b={"cpu": 10, "memory": 10})
+SMALL = pod({"cpu": "1", "memory": "64Mi"})
+CPU = shape_of([ContainerShape({"cpu": 1.0})])
+GIB = 2.0**30
+
+
+def criterion(*amounts: float) -> Criterion:
+    return Criterion(np.array(amounts)[:, None], np.full(len(amounts), 1 / len(amounts)))
+
+
+def poisson_at_most(count: int, mean: float) -> float:
+    return sum(math.exp(-mean) * mean**k / math.factorial(k) for k in range(count + 1))
+
+
+def test_scarcity_is_the_chance_that_the_arrivals_of_some_kind_do_not_all_fit() -> None:
+    free = np.array([[4.0], [3.0]])
+    found = criterion(1.0, 2.0).scarcity(free, np.array([0.5, 0.5]), 6.0)
+    assert found == pytest.approx(1 - poisson_at_most(7, 3.0) * poisson_at_most(3, 3.0))
+
+
+@given(st.lists(st.floats(0, 50), min_size=1, max_size=5), st.floats(0, 40), st.floats(0, 40))
+def test_scarcity_falls_with_room_and_rises_with_arrivals(free: list[float], arrivals: float, more: float) -> None:
+    kinds, shares = criterion(1.0, 3.0), np.array([0.7, 0.3])
+    room = np.array(free)[:, None]
+    now = kinds.scarcity(room, shares, arrivals)
+    assert 0 <= now <= 1
+    assert kinds.scarcity(room, shares, arrivals + more) >= now - 1e-9
+    assert kinds.scarcity(room + 3.0, shares, arrivals) <= now + 1e-9
+
+
+def test_nobody_arrives_so_nothing_is_scarce() -> None:
+    assert criterion(1.0).scarcity(np.zeros((2, 1)), np.ones(1), 0) == 0
+
+
+def test_with_room_for_all_it_scores_as_load_variation_does() -> None:
+    fleet = a_fleet(NODES, [], LOADS)
+    assert by_node(fleet, scored(fleet, SMALL, "load-aware")) == by_node(fleet, scored(fleet, SMALL, "load-variation"))
+
+
+def test_with_no_room_for_the_pods_to_come_the_residual_decides() -> None:
+    placed = [pod({"cpu": "3", "memory": "64Mi"}, name=f"p{i}", on="b") for i in range(3)]
+    for document in placed:
+        document["metadata"]["creationTimestamp"] = datetime.fromtimestamp(NOW - 60, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    fleet = a_fleet(NODES, placed, LOADS)
+    found = scored(fleet, SMALL, "load-aware")
+    scarcity = found.terms["scarcity"][0]
+    assert 0 < scarcity < 1
+    parts = [found.terms[name] for name in ("load-variation", "dominant-residual")]
+    assert found.exact == pytest.approx((1 - scarcity) * parts[0] + scarcity * parts[1])
+
+
+def pods(*presences: Presence, used: float = 4000.0, requested: float = 8000.0) -> RecentPods:
+    """On two nodes, with a window of 900 s that ends at 1000."""
+    recent = RecentPods(2, 1000.0, 900.0)
+    recent.measure({"cpu": used, "memory": 0.0}, {"cpu": requested, "memory": 0.0}, filter(recent.recent, presences))
+    return recent
+
+
+def test_a_pod_is_expected_to_use_of_its_request_what_the_cluster_does() -> None:
+    assert pods().of(CPU, "", "cpu") == 500
+    assert pods(used=0).of(CPU, "", "cpu") == 1000, "what is not measured is not zero"
+    limited = shape_of([ContainerShape({"cpu": 1.0}, {"cpu": 0.2})])
+    assert pods().of(limited, "", "cpu") == 200
+    siblings = RecentPods(1, 0.0, 900.0, {"rs": {"cpu": 2.0}})
+    assert (siblings.of(CPU, "rs", "cpu"), siblings.of(CPU, "other", "cpu")) == (2000, 1000)
+
+
+@pytest.mark.parametrize(
+    ("since", "until", "share"),
+    [
+        (1000.0, math.inf, 1.0),
+        (1030.0, math.inf, 1.0),
+        (550.0, math.inf, 0.5),
+        (100.0, math.inf, 0.0),
+        (0.0, 550.0, -0.5),
+        (0.0, 1010.0, -1.0),
+        (325.0, 550.0, -0.25),
+        (0.0, 100.0, 0.0),
+        (1001.0, 1002.0, 0.0),
+    ],
+)
+def test_the_window_shows_a_pod_by_the_part_of_it_in_which_it_ran(since: float, until: float, share: float) -> None:
+    # The requests that the window shows stay 8000, so half of what is requested is used.
+    shown = 8000.0 + (max(share, 0) if until == math.inf else share) * 1000
+    found = pods(Presence(1, CPU, "", since, until), requested=shown)
+    assert found.unseen("cpu").tolist() == pytest.approx([0.0, 500 * share])
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 1), st.floats(0, 1100), st.floats(0, 500) | st.just(math.inf)), max_size=8),
+)
+def test_what_is_counted_and_taken_back_leaves_nothing(stays: list[tuple[int, float, float]]) -> None:
+    recent = RecentPods(2, 1000.0, 900.0)
+    presences = [Presence(row, CPU, "", since, since + length) for row, since, length in stays]
+    for presence in presences:
+        recent.count(presence)
+    for presence in presences:
+        recent.count(presence, -1)
+    assert recent.unseen("cpu") == pytest.approx(np.zeros(2), abs=1e-6)
