@@ -64,6 +64,7 @@ def test_hot_minutes_are_those_above_the_threshold() -> None:
     assert round(24 * HOUR / CYCLE) == 2880
 
 
+@pytest.mark.slow
 def test_the_same_seed_gives_the_same_rows_for_any_number_of_processes() -> None:
     trace = LoadTrace("Own", 300.0, (SERIES[:60],))
     plan = Plan((0,), (0.3,), ("stock", "default"))
