@@ -55,6 +55,9 @@ WITHOUT_CLOCK = ("10.0.0.1", "10.0.0.2", "10.0.0.10")
 ONLY_REST = "10.0.0.2"
 """A node of which modes at rest are stored alone."""
 
+STARVED = {"10.0.0.20": (0.1, 0.88, 0.0), "10.0.0.21": (0.05, 0.0, 0.93), "10.0.0.22": (0.3, 0.4, 0.1)}
+"""Addresses of nodes by the shares of their time that are used, stolen, and waiting for disks."""
+
 Samples = Iterator[tuple[str, dict[str, str], float]]
 
 
@@ -104,6 +107,27 @@ def test_every_preset_gives_the_truth(past: tuple[Prometheus, float], preset: st
             assert reading.samples[resource].times.tolist() == [reading.at] * 3
 
 
+@pytest.mark.parametrize("preset", ["node-exporter", "kube-prometheus"])
+def test_what_is_stolen_is_no_capacity_and_starved_nodes_are_told(past: tuple[Prometheus, float], preset: str) -> None:
+    server, start = past
+    nodes = [Node(name=f"node-{address}", addresses=(("InternalIP", address),)) for address in STARVED]
+    settings = load(
+        {
+            "BALLAST_PROMETHEUS__URL": server.url,
+            "BALLAST_PROMETHEUS__PRESET": preset,
+            "BALLAST_TELEMETRY__RESOURCES": "cpu",
+        }
+    )
+    source = PrometheusSource(settings, Metrics())
+    reading = source.read(start + LAST, NodeNames(nodes))
+    source.close()
+    loads = [used / (1 - stolen) for used, stolen, _ in STARVED.values()]
+    assert reading.samples["cpu"].values.tolist() == pytest.approx(loads, abs=1e-9)
+    assert reading.starved is not None
+    shares = [max(stolen, waiting) for _, stolen, waiting in STARVED.values()]
+    assert reading.starved.values.tolist() == pytest.approx(shares, abs=1e-9)
+
+
 @pytest.mark.parametrize("address", [*YOUNG, FLAPPING])
 @pytest.mark.parametrize(
     ("preset", "port"), [("node-exporter", 9100), ("windows-exporter", 9182)], ids=["linux", "windows"]
@@ -128,6 +152,15 @@ def _open_metrics(start: float) -> str:
         for address, age in YOUNG.items():
             if passed >= LAST - age:
                 _add(families, start + passed, _processors(1, passed + age - LAST + 40.0, address))
+        for address, (used, stolen, waiting) in STARVED.items():
+            instance = {"instance": f"{address}:9100", "job": "node-exporter"}
+            shares = {"idle": 1 - used - stolen - waiting, "iowait": waiting, "steal": stolen, "user": used}
+            modes = [
+                ("node_cpu_seconds_total", {**instance, "cpu": "0", "mode": mode}, share * passed)
+                for mode, share in shares.items()
+            ]
+            rule = [("instance:node_cpu:ratio", instance, used), ("node_memory_MemTotal_bytes", instance, MEMORY)]
+            _add(families, start + passed, iter([*modes, *rule]))
         if passed % 75 < 45:
             _add(families, start + passed, _processors(1, float(passed), FLAPPING))
     lines = []
@@ -149,7 +182,8 @@ def _processors(node: int, passed: float, address: str) -> Samples:
     busy = TRUTH["cpu"][node]
     linux = {"instance": f"{address}:9100", "job": "node-exporter"}
     windows = {"instance": f"{address}:9182", "job": "windows"}
-    shares = {"idle": 0.98 - busy, "iowait": 0.01, "steal": 0.01, "user": 0.7 * busy, "system": 0.3 * busy}
+    left = 0.99 * busy
+    shares = {"idle": 0.98 - left, "iowait": 0.01, "steal": 0.01, "user": 0.7 * left, "system": 0.3 * left}
     for cpu in range(CORES):
         for mode, share in shares.items():
             if address == ONLY_REST and mode in ("user", "system"):

@@ -87,6 +87,7 @@ class NodeSummary(Answer):
     state: Annotated[State, Meta(description="why it is not known, if it is not: see docs/telemetry.md")]
     lost: Annotated[Sequence[str], Meta(description="the resources that a silent node has no window of any more")]
     missing: Annotated[Sequence[str], Meta(description="the resources that an unmeasured node needs and never had")]
+    starved: Annotated[bool, Meta(description="known, but it waits for its hypervisor, its disks or its memory")]
     score: Annotated[int, Meta(ge=0, le=100, description="null while unknown")] | None
     class_: Annotated[str | None, Meta(description="low, normal or high; null while unknown")] = field(name="class")
     schedulable: Annotated[bool, Meta(description="ready and not cordoned")]

@@ -85,6 +85,12 @@ CONDITION_TYPES: Mapping[str, ConditionType] = {
         "Run an exporter there, or leave them out as the message says: `ballast doctor --only unmeasured-nodes`.",
         mild=True,
     ),
+    "NodeStarved": ConditionType(
+        "Some nodes lose their time to the hypervisor or to disks",
+        "Some nodes look idle, because their time is stolen or spent waiting for disks or memory.",
+        "Look at `steal` and `iowait` of node_cpu_seconds_total there: CPU credits, a full host, a hung disk.",
+        mild=True,
+    ),
     "NodesUnknown": ConditionType(
         "Some nodes are silent",
         "Some nodes gave data before and are silent now.",

@@ -52,12 +52,23 @@ def report_telemetry(
     names = [node.name for node, known in zip(snapshot.nodes, snapshot.known, strict=True) if not known]
     conditions.report("NodesUnknown", "NoWindow", f"unknown: {named(names, NAMED)}" if names else None)
     conditions.report("NodesUnmeasured", "NeverMeasured", unmeasured(snapshot, settings.cluster.node_selector))
+    starved = [node.name for row, node in enumerate(snapshot.nodes) if snapshot.starved(row)]
+    conditions.report("NodeStarved", "TimeLost", _starved(starved))
     conditions.report("ScrapesSlow", "IntervalTooShort", _slow(snapshot, settings))
     frozen = (
         f"more than {freeze.max_unknown:.0%} of the measured nodes are silent; nothing is published until at most "
         f"{freeze.max_unknown / 2:.0%} are, in two successive cycles"
     )
     conditions.report("PublishingFrozen", "TooManyUnknown", frozen if freeze.frozen else None)
+
+
+def _starved(names: Sequence[str]) -> str | None:
+    if not names:
+        return None
+    return (
+        f"{named(names, NAMED)}: a fifth of the time or more is stolen by the hypervisor, or spent waiting for disks "
+        "or memory; no pods are sent there. Look at `steal` and `iowait` of node_cpu_seconds_total, and at the disks"
+    )
 
 
 def _slow(snapshot: Snapshot, settings: Settings) -> str | None:

@@ -79,14 +79,15 @@ class SnapshotJob:
         self._freeze = self._freeze.after(snapshot.states.silent_share, context.clock.monotonic())
         if (devices := self._claims.now()).free:
             snapshot = replace(snapshot, nodes=devices.on(snapshot.nodes))
-        self._extender.observe(snapshot)
+        trusted = snapshot.trusted
+        self._extender.observe(trusted)
         scores = self._extender.node_scores(context.settings.publishing.strategy)
         label_scores = self._extender.label_scores(context.settings.publishing.strategy)
         self._show(snapshot, scores)
         sentences.report_telemetry(snapshot, self._telemetry, self._freeze, conditions, context.settings)
         for observe in self._observers:
-            observe(snapshot)
-        self._progress.finished(Known(snapshot, scores, label_scores, self._freeze, self._names))
+            observe(trusted)
+        self._progress.finished(Known(trusted, scores, label_scores, self._freeze, self._names))
         return sentences.telemetry_sentence(snapshot, self._telemetry)
 
     def _show(self, snapshot: Snapshot, scores: Mapping[str, int | None]) -> None:
@@ -102,7 +103,7 @@ class SnapshotJob:
             previous=board.rendered,
         )
         board.scores = scores
-        board.snapshot = snapshot
+        board.snapshot = snapshot.trusted
         board.frozen = self._freeze.frozen
         board.history.observe(snapshot, scores, board.high)
 

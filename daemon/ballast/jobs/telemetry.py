@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import structlog
@@ -13,7 +13,7 @@ from ballast.cluster.context import Context
 from ballast.jobs.witnesses import Witness, disagreements
 from ballast.model.node import Node
 from ballast.model.node_state import NodeEvidence, NodeStates, node_states
-from ballast.model.sample import REJECTION_REASONS, Floats, Ints, Reading
+from ballast.model.sample import REJECTION_REASONS, Bools, Floats, Ints, Reading
 from ballast.model.snapshot import Snapshot, Window, mixed
 from ballast.settings import Settings
 from ballast.telemetry.intake import default_max_age
@@ -28,6 +28,8 @@ from ballast.windows.statistics import WindowRules, summarise_all
 log = structlog.get_logger("ballast.telemetry")
 
 DECIDING = ("cpu", "memory")
+STARVED_FROM = 0.2
+"""Share of the first window that a node may lose to its hypervisor, or waiting for disks or memory."""
 BACKFILL_ATTEMPTS = 3
 
 
@@ -74,6 +76,7 @@ class TelemetryCycle:
         span = max(rules.lengths.values())
         sources = [source.name for source in (primary, fallback) if source is not None]
         self._rings = {name: Ring(self._resources, rules.interval, span) for name in sources}
+        self._starved = Ring(("starved",), rules.interval, span)
         self._paces: dict[str, dict[str, float]] = {name: {} for name in sources}
         self._read_until = dict.fromkeys(self._resources, -math.inf)
         self._attempts = 0
@@ -102,7 +105,7 @@ class TelemetryCycle:
         """Reads, ingests and summarises the nodes of `names`, which are sorted by name."""
         at = self.due()
         self._lives.observe(names.nodes, self._clock.monotonic())
-        for ring in self._rings.values():
+        for ring in (*self._rings.values(), self._starved):
             ring.advance(at)
         reading = self._primary.read(at, names)
         self._backfill(reading, names)
@@ -164,6 +167,11 @@ class TelemetryCycle:
                 rejected["stale"] = rejected.get("stale", 0) + int(np.count_nonzero(~own))
                 rows, values, times = rows[own], values[own], times[own]
             ring.write(resource, reading.at, columns[rows], values, times)
+        if reading.starved is not None:
+            rows, values, times = reading.starved.rows, reading.starved.values, reading.starved.times
+            own = times >= born[rows]
+            witnessed = self._starved.columns(self._lives.keys)[rows[own]]
+            self._starved.write("starved", reading.at, witnessed, values[own], times[own])
         self._paces[source.name].update(reading.scrape_interval)
         for reason, count in rejected.items():
             self._metrics.samples_rejected.labels(reason).inc(count)
@@ -178,6 +186,7 @@ class TelemetryCycle:
         states = self._states(at, nodes, windows, newest, sources)
         label = self._given.pool_label
         known = states.known
+        states = replace(states, starved=self._starving(at, known))
         return Snapshot(
             time=at,
             nodes=tuple(nodes),
@@ -208,6 +217,20 @@ class TelemetryCycle:
             born=self._lives.born,
         )
         return dict(windows), ring.newest[:, columns]
+
+    def _starving(self, at: float, known: Bools) -> Bools | None:
+        """[node]: known, and over the first window its share of lost time is STARVED_FROM or more; None if none is."""
+        name, seconds = next(iter(self._given.lengths.items()))
+        windows = summarise_all(
+            self._starved,
+            self._starved.columns(self._lives.keys),
+            lengths={name: seconds},
+            end=at,
+            rules=WindowRules(self._given.min_coverage, 1, self._max_age(self.primary)[:1], None),
+            born=self._lives.born,
+        )
+        starved: Bools = known & (np.nan_to_num(windows[name].mean[0]) >= STARVED_FROM)
+        return starved if starved.any() else None
 
     def _pace(self, source: str) -> Floats:
         """[resource]: how far samples are apart, by the interval and the scrapes."""

@@ -7,7 +7,7 @@ sample needs other settings. Only what was measured and is not any more says tha
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cached_property
 
@@ -51,6 +51,8 @@ class NodeStates:
     """[node]: not known, but it was, or it is silent: what it scores must not rise."""
     missing: Bools
     """[resource, node]: what an unmeasured node needs and never had."""
+    starved: Bools | None = None
+    """[node]: known, but it waits for its hypervisor, its disks or its memory; None where no node does."""
 
     @classmethod
     def of(cls, known: Bools, young: Bools | None = None, resources: int = 1) -> NodeStates:
@@ -79,6 +81,14 @@ class NodeStates:
     def known(self) -> Bools:
         """[node]."""
         return self.are(NodeState.KNOWN)
+
+    @property
+    def trusted(self) -> NodeStates:
+        """Without the starved nodes among the known ones: their load says nothing about room for more."""
+        if self.starved is None:
+            return self
+        codes = np.where(self.starved, _CODES[NodeState.UNMEASURED], self.codes).astype(np.int8)
+        return replace(self, codes=codes, lapsed=self.lapsed | self.starved, starved=None)
 
     @property
     def silent_share(self) -> float:

@@ -135,6 +135,21 @@ class Snapshot:
         """The resources that an unmeasured node needs and never had."""
         return tuple(name for name, never in zip(self.resources, self.states.missing[:, row], strict=True) if never)
 
+    def starved(self, row: int) -> bool:
+        """Whether a node is known, but waits for its hypervisor, its disks or its memory."""
+        return self.states.starved is not None and bool(self.states.starved[row])
+
+    @property
+    def trusted(self) -> Snapshot:
+        """What decisions go by: starved nodes are not known, so none is low, best or a target."""
+        return self if self.states.starved is None else self._without_starved
+
+    @cached_property
+    def _without_starved(self) -> Snapshot:
+        rested = ~np.asarray(self.states.starved, bool)
+        windows = {name: window.of(rested) for name, window in self.windows.items()}
+        return replace(self, windows=windows, states=self.states.trusted)
+
     def resource(self, name: str) -> int | None:
         """The first axis' index of a resource, or None if it is not watched."""
         return self.resources.index(name) if name in self.resources else None

@@ -57,7 +57,7 @@ def detail(snapshot: Snapshot, verdicts: Verdicts, row: int) -> NodeDetail:
 
 def _summary(
     snapshot: Snapshot, verdicts: Verdicts, row: int
-) -> tuple[str, str | None, State, tuple[str, ...], tuple[str, ...], int | None, str | None, bool, Published]:
+) -> tuple[str, str | None, State, tuple[str, ...], tuple[str, ...], bool, int | None, str | None, bool, Published]:
     """The fields of `NodeSummary`, in order."""
     node = snapshot.nodes[row]
     known = bool(snapshot.known[row])
@@ -68,6 +68,7 @@ def _summary(
         snapshot.states[row].value,
         snapshot.lost(row),
         snapshot.missing(row),
+        snapshot.starved(row),
         verdicts.scores.get(node.name) if known else None,
         verdicts.classes.get(node.name) if known else None,
         node.schedulable,

@@ -28,10 +28,11 @@ class Rendered:
         self.fetched = fetched
         self.frozen = frozen
         # Nothing below refers to this object: in a circle, old snapshots would stay until the collector runs.
-        self._wire = cache(partial(_wire, snapshot, source, fetched))
+        self._wire = cache(partial(_wire, snapshot.trusted, source, fetched))
         windows = snapshot.windows
         self.known = {
-            name: bool(watcher_format.known_nodes(snapshot, window).any()) for name, window in windows.items()
+            name: bool(watcher_format.known_nodes(snapshot.trusted, window).any())
+            for name, window in snapshot.trusted.windows.items()
         }
         self.watcher = {
             (name, everything): Document(partial(_whole, self._wire, name, everything))

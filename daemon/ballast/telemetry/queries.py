@@ -51,7 +51,7 @@ class Query:
         ranges = [
             sum(int(count) * _SECONDS[unit] for count, unit in _STEP.findall(text)) for text in _RANGE.findall(unquoted)
         ]
-        return max(ranges, default=_RULE_SPAN if _RULE.search(unquoted) else 0.0)
+        return max(*ranges, _RULE_SPAN if _RULE.search(unquoted) else 0.0, 0.0)
 
 
 @dataclass(frozen=True)

@@ -112,6 +112,7 @@ class _Found:
     warnings: set[str] = field(default_factory=set)
     strangers: set[str] = field(default_factory=set)
     mixtures: list[Mixture] = field(default_factory=list)
+    starved: list[Samples] = field(default_factory=list)
 
 
 class ReadingBuilder:
@@ -160,6 +161,7 @@ class ReadingBuilder:
                 mixtures=mixtures,
                 scrape_interval={name: seconds for name, seconds in scrapes.items() if seconds is not None},
                 spans=spans,
+                starved=samples.starved[index] if samples.starved else None,
             )
 
     def _observe(self, grid: Grid, questions: QuerySet, answers: Answers, names: NodeNames) -> None:
@@ -205,6 +207,8 @@ class ReadingBuilder:
         table, newest = answers.values[question], answers.newest[question.freshness]
         if isinstance(table, TelemetryError) or isinstance(newest, TelemetryError):
             return ReadingProblem("query", _failure(table, newest) or "")
+        if table.starved is not None:
+            table = self._without_witnesses(question, table, newest, grid, names, found)
         if not len(table):
             return ReadingProblem("empty", _nothing(question))
         if len(clusters := table.cluster_names()) > 1:
@@ -245,6 +249,27 @@ class ReadingBuilder:
         if grid.count == 1 and not samples[0].rows.size:
             return self._wholesale(question, rejected[0], newest, grid.start)
         return None
+
+    def _without_witnesses(
+        self,
+        question: Query,
+        table: SeriesTable,
+        newest: SeriesTable,
+        grid: Grid,
+        names: NodeNames,
+        found: _Found,
+    ) -> SeriesTable:
+        """Takes the witnesses of starvation out of the answer; those that count become samples of their own."""
+        assert table.starved is not None
+        witnesses = newest_replicas(table.take(np.flatnonzero(table.starved).tolist()), newest, question.labels, 1.5)
+        rows = names.rows(witnesses.named(question.labels))
+        times = sample_times(witnesses, rows, newest, names, question.labels)
+        uncounted = [Counter[str]() for _ in range(grid.count)]
+        samples = list(self._accept(question, witnesses, rows, times, grid, names, uncounted))
+        found.starved = (
+            [_first(*both) for both in zip(found.starved, samples, strict=True)] if found.starved else samples
+        )
+        return table.take(np.flatnonzero(~table.starved).tolist())
 
     def _wholesale(
         self, question: Query, rejected: Counter[str], newest: SeriesTable, at: float

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from operator import attrgetter
 from typing import Any
@@ -16,7 +16,7 @@ from ballast.base.errors import TelemetryError
 from ballast.base.memory import ANSWERS, WORTH_DECODED, AnswerBudget
 from ballast.model.sample import Bools, Floats
 from ballast.telemetry.error_messages import not_decoded
-from ballast.telemetry.exporters.terms import REPLICA_LABELS, UNIT_LABEL
+from ballast.telemetry.exporters.terms import REPLICA_LABELS, STARVED_LABEL, UNIT_LABEL
 from ballast.telemetry.node_names import SEPARATOR
 
 GROUP_LABEL = "ballast_group"
@@ -55,6 +55,8 @@ class SeriesTable:
     """[series] all labels, where they were asked for."""
     replicas: list[str] = field(default_factory=list)
     """[series] the replica of Prometheus that gave it, "" without one; empty where none has any."""
+    starved: Bools | None = None
+    """[series] a witness of starvation instead of a load; None where there is none."""
 
     def __len__(self) -> int:
         return len(self.clusters)
@@ -89,18 +91,24 @@ class SeriesTable:
     def group(self, name: str) -> SeriesTable:
         """The series of one group; those without a group belong to every one."""
         rows = [row for row, group in enumerate(self.groups) if group in ("", name)]
+        part = replace(self.take(rows), groups=[name] * len(rows))
+        return part if name == "0" else replace(part, warnings=(), infos=())
+
+    def take(self, rows: Sequence[int]) -> SeriesTable:
+        """Some of the series, with all remarks."""
         return SeriesTable(
             {label: [values[row] for row in rows] for label, values in self.columns.items()},
             [self.clusters[row] for row in rows],
-            [name] * len(rows),
+            [self.groups[row] for row in rows],
             self.amounts[rows],
             self.values[rows],
             self.present[rows],
             self.unreadable[rows],
-            self.warnings if name == "0" else (),
-            self.infos if name == "0" else (),
+            self.warnings,
+            self.infos,
             None if self.every is None else [self.every[row] for row in rows],
             [self.replicas[row] for row in rows] if self.replicas else [],
+            None if self.starved is None else self.starved[rows],
         )
 
 
@@ -212,7 +220,11 @@ def _not_prometheus(body: bytes, url: str) -> str:
 def _decoder(kind: str, labels: tuple[str, ...]) -> msgspec.json.Decoder[list[Any]]:
     """Only the needed labels become objects; everything else in a series is skipped."""
     fields = {label: f"node{index}" for index, label in enumerate(dict.fromkeys(labels))}
-    names = fields | {"cluster": fields.get("cluster", "cluster"), GROUP_LABEL: "group", UNIT_LABEL: "unit"}
+    names = (
+        fields
+        | {"cluster": fields.get("cluster", "cluster"), GROUP_LABEL: "group", UNIT_LABEL: "unit"}
+        | {STARVED_LABEL: "starved"}
+    )
     names |= {label: fields.get(label, f"replica{index}") for index, label in enumerate(REPLICA_LABELS)}
     metric = msgspec.defstruct(
         "Metric", [(name, str, msgspec.field(name=label, default="")) for label, name in names.items()], gc=False
@@ -253,6 +265,7 @@ def _table(
             return [metric.get(label, "") for metric in every]
         return list(map(attrgetter(field), metrics))
 
+    starved = np.fromiter(map(bool, column(STARVED_LABEL, "starved")), dtype=np.bool_, count=len(metrics))
     columns = {label: column(label, f"node{index}") for index, label in enumerate(dict.fromkeys(labels))}
     each = [
         [""] * len(metrics) if label in labels else column(label, f"replica{index}")
@@ -271,6 +284,7 @@ def _table(
         _remarks(envelope.infos),
         every,
         replicas if any(replicas) else [],
+        starved if starved.any() else None,
     )
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import cache
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -41,6 +42,7 @@ NODES = tuple(
 )
 NAMES = NodeNames(NODES)
 KINDS = (
+    "starved",
     *("NaN", "+Inf", "-Inf", "-0.5", "-1e300", "1e9", "42.5", "1.51", "7", "much", "", "0", "0.999"),
     *("histogram", "missing", "twice", "replica", "old", "older", "future", "ageless", "stranger", "renamed"),
 )
@@ -63,6 +65,8 @@ def series(row: int, value: object, at: float, **more: str) -> dict[str, object]
 def spoiled(kind: str, row: int, good: str, at: float) -> list[dict[str, object]]:
     """What a query gives of this node."""
     match kind:
+        case "starved":
+            return [series(row, good, at), series(row, "0.9", at, ballast_starved="1")]
         case "histogram":
             return [series(row, None, at) | {"histogram": [at, {"count": "1", "sum": "1"}]}]
         case "missing":
@@ -174,6 +178,7 @@ def faults(draw: st.DrawFn) -> list[Fault]:
     return drawn
 
 
+@pytest.mark.timeout(1200)
 @given(faults())
 @examples(1000)
 def test_a_tenth_of_the_nodes_changes_no_byte_of_the_others(drawn: list[Fault]) -> None:
@@ -185,3 +190,19 @@ def test_a_tenth_of_the_nodes_changes_no_byte_of_the_others(drawn: list[Fault]) 
 
 def test_the_undisturbed_cluster_is_known() -> None:
     assert undisturbed()[-1].known.all()
+
+
+def test_starved_nodes_are_told_and_no_decision_counts_on_them() -> None:
+    snapshot = snapshots([Fault(3, "starved", ("cpu",), 0, CYCLES), Fault(5, "starved", ("cpu",), CYCLES - 1, CYCLES)])[
+        -1
+    ]
+    assert [row for row in range(COUNT) if snapshot.starved(row)] == [3]
+    assert snapshot.known.all()
+    assert np.flatnonzero(~snapshot.trusted.known).tolist() == [3]
+    assert np.isnan(snapshot.trusted.primary.mean[:, 3]).all()
+    assert snapshot.trusted.states.silent_share == 0
+
+
+def test_without_starved_nodes_decisions_read_the_same_snapshot() -> None:
+    snapshot = undisturbed()[-1]
+    assert snapshot.trusted is snapshot

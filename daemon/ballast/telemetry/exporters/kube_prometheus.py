@@ -1,7 +1,7 @@
 """Preset `kube-prometheus`: the recording rules of prometheus-operator/kube-prometheus."""
 
 from ballast.settings.prometheus import quoted_label
-from ballast.telemetry.exporters.node_exporter import PHYSICAL_LINKS
+from ballast.telemetry.exporters.node_exporter import PHYSICAL_LINKS, stolen, waiting
 from ballast.telemetry.exporters.terms import BYTES, Exporter, Terms
 
 CPU = "instance:node_cpu:ratio"
@@ -16,7 +16,7 @@ def _queries(terms: Terms) -> dict[str, str]:
     link = f"max by ({labels}) ({terms.pick('node_network_speed_bytes', PHYSICAL_LINKS)} > 0)"
     network = f"{traffic} / on ({labels}) group_left () {link}"
     return {
-        "cpu": terms.newest(terms.pick(CPU)),
+        "cpu": terms.effective(terms.newest(terms.pick(CPU)), terms.newest(stolen(terms)), waiting(terms)),
         "memory": terms.newest(terms.pick(MEMORY)),
         "disk": terms.newest(terms.pick("instance_device:node_disk_io_time_seconds:rate5m")),
         "network": terms.either(network, terms.amount(traffic, BYTES)) if terms.speeds else network,

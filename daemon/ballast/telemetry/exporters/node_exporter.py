@@ -8,13 +8,16 @@ _VIRTUAL_LINKS = (
 )
 PHYSICAL_LINKS = f'device!~"lo|({_VIRTUAL_LINKS}|nodelocaldns).*"'
 _AT_REST = 'mode=~"idle|iowait|steal"'
+_STOLEN = 'mode="steal"'
+_LOST = 'mode=~"iowait|steal"'
 _IDLE = 'mode="idle"'
 _USER = 'mode="user"'
 
 
 def _queries(terms: Terms) -> dict[str, str]:
     rest = f"sum without (mode) (avg without (cpu) ({terms.rate('node_cpu_seconds_total', _AT_REST)}))"
-    busy = f"clamp_min(1 - {rest} / {_lived(terms)}, 0)"
+    lived = _lived(terms)
+    busy = f"clamp_min(1 - {rest} / {lived}, 0)"
     free = " + ".join(terms.pick(f"node_memory_{part}_bytes") for part in ("Buffers", "Cached", "MemFree", "Slab"))
     available = f"({terms.pick('node_memory_MemAvailable_bytes')} or ({free}))"
     received = terms.rate("node_network_receive_bytes_total", PHYSICAL_LINKS)
@@ -23,11 +26,23 @@ def _queries(terms: Terms) -> dict[str, str]:
     link = f"({terms.pick('node_network_speed_bytes', PHYSICAL_LINKS)} > 0)"
     network = terms.newest(f"{traffic} / {link}")
     return {
-        "cpu": terms.newest(busy),
+        "cpu": terms.effective(busy, f"{stolen(terms)} / {lived}", waiting(terms)),
         "memory": terms.newest(f"1 - {available} / {terms.pick('node_memory_MemTotal_bytes')}"),
         "disk": terms.newest(terms.rate("node_disk_io_time_seconds_total", _DISKS)),
         "network": terms.either(network, terms.amount(terms.newest(traffic), BYTES)) if terms.speeds else network,
     }
+
+
+def stolen(terms: Terms) -> str:
+    """The share of time that the hypervisor gave to others, per exporter."""
+    return f"avg without (cpu, mode) ({terms.rate('node_cpu_seconds_total', _STOLEN)})"
+
+
+def waiting(terms: Terms) -> str:
+    """Witnesses of starvation: time stolen, time waiting for disks, and time in which all tasks stalled (PSI)."""
+    lost = f"avg without (cpu) ({terms.rate('node_cpu_seconds_total', _LOST)})"
+    disks, memory = (terms.rate(f"node_pressure_{name}_stalled_seconds_total") for name in ("io", "memory"))
+    return f'{lost} or {disks} or label_replace({memory}, "mode", "memory", "", "")'
 
 
 def _lived(terms: Terms) -> str:
