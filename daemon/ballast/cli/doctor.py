@@ -57,4 +57,7 @@ def _text(found: Report) -> str:
         rows.append(f"{finding.status:8}{finding.check}{subject}: {finding.message}")
         rows += [f"            {line}" for line in finding.fix]
     rows.append(", ".join(f"{count} {status}" for status, count in found.summary.items()))
+    if found.outlook.states:
+        states = ", ".join(f"{count} {state}" for state, count in found.outlook.states.items() if count)
+        rows.append("; ".join((f"the daemon's nodes will be: {states}", *found.outlook.why)))
     return "\n".join(rows)

@@ -27,7 +27,7 @@ from ballast.telemetry.pods import ages, ask_metrics_server, decode
 from ballast.telemetry.prometheus import PrometheusSource
 
 PATIENCE = 3.0
-"""Seconds that one answer may take."""
+"""Seconds that one answer may take where the settings name no timeout."""
 
 PASTS = (300.0, 900.0)
 """Seconds of the past that tell how far apart scrapes are."""
@@ -51,10 +51,14 @@ class Evidence:
     """Of the settings and the clusters they name. Raises CheckNotPossible for what does not apply or cannot be had."""
 
     def __init__(self, settings: Settings, api: KubeApi, clock: Clock) -> None:
-        timeout = min(settings.prometheus.timeout, Duration(f"{PATIENCE:g}s"))
+        timeout = settings.prometheus.timeout
+        if "timeout" not in settings.prometheus.model_fields_set:
+            timeout = min(timeout, Duration(f"{PATIENCE:g}s"))
         prometheus = settings.prometheus.model_copy(update={"timeout": timeout})
         self.settings = settings.model_copy(update={"prometheus": prometheus})
         self.clock = clock
+        self.slow = 0.0
+        """Seconds beyond PATIENCE that the cheapest question took."""
         self.cluster = ClusterView(api, settings)
         self._api = api
         self._metrics = Metrics()
@@ -105,13 +109,15 @@ class Evidence:
 
     @cached_property
     def answer(self) -> BallastError | None:
-        """What the cheapest question to Prometheus fails with."""
+        """What the cheapest question to Prometheus fails with, in the time that the settings give it."""
+        begun = self.clock.monotonic()
         try:
             self.source.probe(self.at)
         except CheckNotPossible:
             raise
         except BallastError as error:
             return error
+        self.slow = max(0.0, self.clock.monotonic() - begun - PATIENCE)
         return None
 
     def require_answer(self) -> None:

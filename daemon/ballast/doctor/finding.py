@@ -6,6 +6,8 @@ from typing import Literal
 
 from msgspec import Struct
 
+from ballast.doctor.outlook import Outlook
+
 Status = Literal["ok", "warn", "fail", "skipped"]
 WORST_FIRST: tuple[Status, ...] = ("fail", "warn", "skipped", "ok")
 
@@ -25,6 +27,7 @@ class Report(Struct, frozen=True):
 
     findings: tuple[Finding, ...]
     summary: dict[str, int]
+    outlook: Outlook
 
     @property
     def failed(self) -> bool:
@@ -32,8 +35,8 @@ class Report(Struct, frozen=True):
         return self.summary["fail"] > 0
 
 
-def report(findings: Iterable[Finding]) -> Report:
+def report(findings: Iterable[Finding], outlook: Outlook) -> Report:
     """Sorted by status; within one in the order given."""
     ordered = sorted(findings, key=lambda each: WORST_FIRST.index(each.status))
     counts = Counter(finding.status for finding in ordered)
-    return Report(tuple(ordered), {status: counts[status] for status in WORST_FIRST})
+    return Report(tuple(ordered), {status: counts[status] for status in WORST_FIRST}, outlook)

@@ -11,6 +11,7 @@ from ballast.doctor import eviction, exposure, kubernetes, pairing, power, right
 from ballast.doctor.cluster_view import CheckNotPossible
 from ballast.doctor.evidence import Evidence
 from ballast.doctor.finding import Finding, Report, report
+from ballast.doctor.outlook import Outlook, outlook
 from ballast.settings import mask_urls
 
 _EXTENDER_TOKEN = re.compile(r"/scheduler/(?!(?:filter|prioritize|bind)\b)[^/\s\"'?]+")
@@ -51,6 +52,8 @@ CHECKS: Mapping[str, Check] = {
 }
 
 
+_TELEMETRY = frozenset(name for name, check in CHECKS.items() if check.__module__ in (series.__name__, source.__name__))
+
 WITHIN = 8.0
 """Seconds. Later the command starts no check and reads no page of a list."""
 
@@ -73,9 +76,19 @@ def examine(evidence: Evidence, only: Sequence[str] = (), within: float = math.i
         for name in chosen:
             late = evidence.clock.monotonic() - begun > within
             findings += [_late(name, within)] if late else _run(name, CHECKS[name], evidence)
+        late = evidence.clock.monotonic() - begun > within
+        future = Outlook(None, {}, ("the checks took too long",)) if late else _outlook(evidence, chosen)
     finally:
         timer.cancel()
-    return report(findings)
+    return report(findings, future)
+
+
+def _outlook(evidence: Evidence, chosen: Sequence[str]) -> Outlook:
+    """Where a check of telemetry is made."""
+    if _TELEMETRY.isdisjoint(chosen):
+        return Outlook(None, {}, ("no check of telemetry is made",))
+    future = outlook(evidence)
+    return Outlook(future.frozen_in_seconds, future.states, tuple(map(_hide, future.why)))
 
 
 def _late(name: str, within: float) -> Finding:

@@ -7,6 +7,7 @@ from ballast.base.text import named
 from ballast.doctor.evidence import Evidence
 from ballast.doctor.finding import Finding
 from ballast.model.node import Node
+from ballast.model.node_state import ALWAYS_NEEDED
 from ballast.model.sample import ReadingProblem
 from ballast.settings.prometheus import BUILT_IN_PRESETS
 
@@ -28,6 +29,8 @@ def preset_data(evidence: Evidence) -> Iterator[Finding]:
             evidence, resource
         )
         yield Finding("preset-data", "fail", resource, problem.text, fix)
+    for warning in evidence.reading.warnings:
+        yield Finding("preset-data", "warn", "answers", f"a warning about the answers: {warning}")
 
 
 def node_label(evidence: Evidence) -> Iterator[Finding]:
@@ -125,18 +128,23 @@ def unmeasured_nodes(evidence: Evidence) -> Iterator[Finding]:
     """
     reading, nodes = evidence.reading, evidence.nodes
     excluded = {name for mixture in evidence.source.differences for name in mixture.nodes}
-    measured = {int(row) for samples in reading.samples.values() for row in samples.rows}
-    without = [node for row, node in enumerate(nodes) if row not in measured and node.name not in excluded]
-    if not measured or len(without) <= _FEW * len(nodes):
-        return
     present = evidence.settings.prometheus.preset
-    yield Finding(
-        "unmeasured-nodes",
-        "warn",
-        named([node.name for node in without]),
-        f"{len(without):,} of {len(nodes):,} nodes have no sample, while others have",
-        _ways_to_measure(without, [node for row, node in enumerate(nodes) if row in measured], present),
-    )
+    rejected = ", ".join(f"{count:,} {reason}" for reason, count in sorted(reading.rejected.items()) if count)
+    seen: set[frozenset[int]] = set()
+    for resource in (name for name in ALWAYS_NEEDED if name in reading.samples):
+        measured = frozenset(reading.samples[resource].rows.tolist())
+        without = [node for row, node in enumerate(nodes) if row not in measured and node.name not in excluded]
+        if not measured or len(without) <= _FEW * len(nodes) or measured in seen:
+            continue
+        seen.add(measured)
+        yield Finding(
+            "unmeasured-nodes",
+            "warn",
+            named([node.name for node in without]),
+            f"{len(without):,} of {len(nodes):,} nodes have no sample of {resource}, while others have"
+            f"{f' (rejected: {rejected})' if rejected else ''}",
+            _ways_to_measure(without, [node for row, node in enumerate(nodes) if row in measured], present),
+        )
 
 
 def _failures(evidence: Evidence, *reasons: str) -> list[tuple[str, ReadingProblem]]:

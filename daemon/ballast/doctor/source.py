@@ -1,14 +1,15 @@
 """Checks of the connection to Prometheus, and of a second source beside it."""
 
+import math
 from collections.abc import Iterator
 
 import numpy as np
 
 from ballast.doctor.cluster_view import CheckNotPossible
-from ballast.doctor.evidence import Evidence
+from ballast.doctor.evidence import PATIENCE, Evidence
 from ballast.doctor.finding import Finding, Status
 from ballast.jobs.witnesses import TOLERANCE, apart
-from ballast.telemetry.error_messages import NotAllowed, TenantMissing, masked
+from ballast.telemetry.error_messages import NotAllowed, TenantMissing, TooSlow, masked
 from ballast.telemetry.series_check import matchers_line
 
 _SERVICES = "kubectl get services --all-namespaces | grep -iE 'prometheus|thanos|mimir|victoria'"
@@ -21,6 +22,16 @@ def reachable(evidence: Evidence) -> Iterator[Finding]:
     Fix: `BALLAST_PROMETHEUS__URL=http://prometheus-operated.monitoring:9090`
     """
     error, url = evidence.answer, masked(evidence.settings.prometheus.url or "")
+    timeout = evidence.settings.prometheus.timeout
+    if evidence.slow:
+        text = f"it answers, but the cheapest question takes {PATIENCE + evidence.slow:.0f} s of the {timeout:g} s"
+        longer = f"BALLAST_PROMETHEUS__TIMEOUT={math.ceil(max(2 * timeout, 60))}s"
+        yield Finding("prometheus-reachable", "warn", url, f"{text} of BALLAST_PROMETHEUS__TIMEOUT", (longer,))
+        return
+    if isinstance(error, TooSlow):
+        longer = f"BALLAST_PROMETHEUS__TIMEOUT={math.ceil(max(2 * timeout, 30))}s"
+        yield Finding("prometheus-reachable", "fail", url, str(error), (longer,))
+        return
     if error is None or isinstance(error, NotAllowed):
         yield Finding("prometheus-reachable", "ok", url, "it answers")
         return

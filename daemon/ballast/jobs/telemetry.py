@@ -243,6 +243,10 @@ class TelemetryCycle:
         ages = [active.max_age or default_max_age(active.interval, paces.get(name, 0.0)) for name in self._resources]
         return np.array(ages, float)
 
+    def max_age(self, resource: str) -> float:
+        """Seconds from which a sample of the primary source says nothing about now."""
+        return float(self._max_age(self.primary)[self._resources.index(resource)])
+
     def _lend(
         self,
         fallback: Source,

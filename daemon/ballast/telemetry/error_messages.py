@@ -49,9 +49,13 @@ class NoConnection(SourceUnavailable):
     """No connection; it may succeed when tried again."""
 
 
-def too_slow(url: str, part: str, timeout: float) -> SourceUnavailable:
+class TooSlow(SourceUnavailable):
+    """No answer in time."""
+
+
+def too_slow(url: str, part: str, timeout: float) -> TooSlow:
     """For an answer that did not come within `timeout` seconds."""
-    return SourceUnavailable(
+    return TooSlow(
         f"{url} did not answer within {timeout:g} s; check the load of the server and the cost of the query, "
         f"or raise {part}TIMEOUT"
     )

@@ -36,6 +36,8 @@ kubectl -n ballast exec deploy/ballast -- ballast doctor   # with the rights and
 Lines under a finding are to be copied: settings (`BALLAST_...=...`; several lines of one variable are alternatives),
 `kubectl` lines, and YAML for the chart, a policy or a scheduler. Values such as `...` or a namespace are examples here;
 the command prints those of the cluster. Rights are asked for with SelfSubjectAccessReviews, which nobody stores.
+The last line, `outlook` with `-o json`, is what a daemon would make of what Prometheus says now: the nodes by state,
+why, and `frozen_in_seconds`, null where nothing would freeze.
 What schedulers are told is read from ConfigMaps of `kube-system` and of Ballast's own namespace; the daemon itself has
 no right to read these, so the checks of pairing say most when an administrator runs them.
 """
