@@ -210,7 +210,7 @@ class ReadingBuilder:
         if table.starved is not None:
             table = self._without_witnesses(question, table, newest, grid, names, found)
         if not len(table):
-            return ReadingProblem("empty", _nothing(question))
+            return ReadingProblem("empty", _nothing(question, newest, grid))
         if len(clusters := table.cluster_names()) > 1:
             summary = f"the answer mixes the clusters {', '.join(clusters)}"
             fix = tuple(self.check.line(f'cluster="{name}"') for name in clusters)
@@ -371,7 +371,20 @@ def _failure(table: SeriesTable | TelemetryError, newest: SeriesTable | Telemetr
     return None
 
 
-def _nothing(question: Query) -> str:
+_OFTEN = 4
+"""Scrapes within the range of a rate."""
+
+
+def _nothing(question: Query, newest: SeriesTable, grid: Grid) -> str:
+    """Where the samples are there, but so old that scrapes may be rarer than a rate needs, that is the likely cause."""
+    known = _times(newest)[:, -1]
+    ages = grid.time(grid.count - 1) - known[np.isfinite(known)]
+    if question.span and ages.size and float(np.median(ages)) > question.span / _OFTEN:
+        return (
+            f"the query of {question.resource} gives no series, since a rate needs two samples within "
+            f"{question.span:g} s and the newest are {float(np.median(ages)):.0f} s old; once the distance of scrapes "
+            "is known, the range follows it: scrape more often if this stays"
+        )
     speeds = ", and set BALLAST_TELEMETRY__NETWORK_SPEED where link speeds are not reported"
     return (
         f"the query of {question.resource} gives no series; check that Prometheus has what BALLAST_PROMETHEUS__PRESET "

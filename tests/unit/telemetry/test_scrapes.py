@@ -67,6 +67,8 @@ def test_rates_and_ages_follow_slow_scrapes(wire: RequestsMock) -> None:
     watcher = source(settings({"interval": "30s"}))
     first = watcher.read(START, named(3))
     assert "cpu" in first.problems
+    assert "a rate needs two samples within 120 s" in first.problems["cpu"]
+    assert "PRESET" not in first.problems["cpu"]
     list(watcher.backfill(START - 900, START - 30, 30, named(3)))
     for cycle in range(1, 20):
         reading = watcher.read(START + cycle * INTERVAL, named(3))
