@@ -15,6 +15,8 @@ from pathlib import Path
 import pytest
 
 from ballast.publishing.profiles import extender_profile, labels_profile
+from ballast.scoring.load_variation import label_score
+from ballast.windows.band import label_of
 from ballast_lab.harness.burst import CORES, REFRESH, burst, judge, knowing, refreshed, slowly
 from ballast_lab.harness.chart import Installed
 from ballast_lab.harness.control_plane import ControlPlane
@@ -59,7 +61,7 @@ def test_a_burst_lands_where_there_is_room_and_does_not_herd(
     pods, refresh = 300, 60
     found, decided = {}, {}
     fleet = [
-        node(name, cpu=str(CORES), memory="64Gi", labels={"ballast.dev/score": str(round(10 * (1 - load)))})
+        node(name, cpu=str(CORES), memory="64Gi", labels={"ballast.dev/score": str(label_of(float(label_score(load))))})
         for name, load in loads.items()
     ]
     for name, configuration in {"stock": STOCK, "labels": labels_profile("ballast.dev", "default-scheduler")}.items():
@@ -68,7 +70,7 @@ def test_a_burst_lands_where_there_is_room_and_does_not_herd(
             found[name] = judge(loads, burst(cluster, pods))
         sweep(cluster.api)
     before = cluster.audit.here()
-    for strategy in ("blend", "load-variation"):
+    for strategy in ("blend", "load-aware"):
         add_nodes(cluster.api, fleet)
         with (
             ballast(cluster, installed, tmp_path, loads, refresh, BALLAST_EXTENDER__STRATEGY=strategy) as daemon,
@@ -87,7 +89,7 @@ def test_a_burst_lands_where_there_is_room_and_does_not_herd(
     for strategy, done in decided.items():
         assert found[strategy][1] < 0.65 * found["stock"][1]
         assert done["confirmed"] >= 0.95 * pods, f"decisions that came true: {done}"
-    assert found["load-variation"][1] < found["labels"][1]
+    assert found["load-aware"][1] < found["labels"][1]
 
 
 def _settled(daemon: Daemon, pods: int) -> dict[str, int]:

@@ -11,6 +11,8 @@ import pytest
 import yaml
 
 from ballast.publishing.profiles import labels_profile
+from ballast.scoring.load_variation import label_score
+from ballast.windows.band import label_of
 from ballast_lab.harness.control_plane import ControlPlane
 from ballast_lab.harness.objects import PODS, add_nodes, node, placements, pod, set_labels, sweep
 from ballast_lab.harness.scheduler import STOCK, plugin_scores, scheduler
@@ -52,7 +54,7 @@ def test_the_weights_are_those_printed_and_the_default_plugins_stay(cluster: Con
         scores = eventually("the scores are in the log", lambda: plugin_scores(process, "one"))
     affinity = {where: score for (plugin, where), score in scores.items() if plugin == "NodeAffinity"}
     assert affinity == {"best": 100, "half": 50, "none": 0}
-    assert 200 < scores["NodeResourcesFit", "best"] <= 300
+    assert 66 < scores["NodeResourcesFit", "best"] <= 100
     assert 0 < scores["NodeResourcesBalancedAllocation", "best"] <= 100
     assert scores["TaintToleration", "best"] == 300
 
@@ -86,7 +88,7 @@ def _weights(affinity: int, fit: int) -> str:
 NODES, PODS_IN_BURST, CORES, REQUEST = 25, 150, 16, 0.5
 PROFILES = {
     "stock": STOCK,
-    "labels 1, fit 3 (printed)": labels_profile("ballast.dev", "default-scheduler"),
+    "labels 1, fit 1 (printed)": labels_profile("ballast.dev", "default-scheduler"),
     "labels 2, fit 1": _weights(2, 1),
     "labels 4, fit 1": _weights(4, 1),
 }
@@ -104,7 +106,10 @@ def test_labels_herd_and_the_printed_profile_herds_least(
         sweep(cluster.api)
         add_nodes(
             cluster.api,
-            [node(each, cpu=str(CORES), labels={LABEL: str(round(10 * (1 - used)))}) for each, used in load.items()],
+            [
+                node(each, cpu=str(CORES), labels={LABEL: str(label_of(float(label_score(used))))})
+                for each, used in load.items()
+            ],
         )
         with scheduler(cluster, configuration):
             placed = _schedule(cluster, *(pod(f"p{i}", cpu="500m", memory="1Gi") for i in range(PODS_IN_BURST)))

@@ -121,7 +121,8 @@ class FleetModel:
             [devices_of(node) for node in snapshot.nodes],
             previous.devices if previous is not None and self.follows else None,
         )
-        self.expected_use = RecentPods(len(names), snapshot.time, snapshot.primary.seconds, siblings)
+        ratios = previous.expected_use.ratios if previous is not None else None
+        self.expected_use: RecentPods = RecentPods(len(names), snapshot.time, snapshot.primary.seconds, siblings, ratios)
         before = previous.fleet if previous is not None else None
         self.fleet: Candidates = candidates(
             snapshot, self.placed, self.in_flight, self._bindings, self.devices, self.expected_use, before

@@ -52,18 +52,18 @@ A stock kube-scheduler that prefers nodes with real room: by the label {key}, "0
   labels shrink to what they are beside these.
 * Nodes without the label meet no term: they rank behind every node with a score above 0 and are never excluded.
 
-Labels stay as they are while a burst of pods is placed, so they alone send every pod to the same best node. Keep
-NodeResourcesFit strong beside them: it counts each placed pod at once. More weight on NodeAffinity herds more and
-balances less.
+Labels stay as they are while a burst of pods is placed, so they alone send every pod to the same best node.
+NodeResourcesFit counts each placed pod at once. The weights are those with the fewest hot node-minutes on recorded
+load ("ballast experiment schedule"): more weight on NodeAffinity herds more, less balances less.
 """
 
 _LABELS = """\
   plugins:
     score:
       enabled:  # only the weights differ from the defaults; all other plugins stay
-      - {{name: NodeAffinity, weight: 1}}
-      - {{name: NodeResourcesFit, weight: 3}}
-      - {{name: NodeResourcesBalancedAllocation, weight: 1}}
+      - {{name: NodeAffinity, weight: {affinity}}}
+      - {{name: NodeResourcesFit, weight: {fit}}}
+      - {{name: NodeResourcesBalancedAllocation, weight: {balance}}}
   pluginConfig:
   - name: NodeAffinity
     args:
@@ -82,7 +82,9 @@ def labels_profile(prefix: str, scheduler: str) -> str:
     """The KubeSchedulerConfiguration (v1) for labels under `prefix`."""
     key = f"{prefix}/score"
     terms = "".join(_TERM.format(key=key, quoted=f'"{score}"') for score in range(STEPS))
-    return configuration(scheduler, _LABELS_COMMENTS.format(key=key, steps=STEPS), _LABELS.format(terms=terms))
+    affinity, fit, balance = LABELS_WEIGHTS
+    profile = _LABELS.format(terms=terms, affinity=affinity, fit=fit, balance=balance)
+    return configuration(scheduler, _LABELS_COMMENTS.format(key=key, steps=STEPS), profile)
 
 
 _TRIMARAN_COMMENTS = """\

@@ -21,6 +21,9 @@ RESOURCES = ("cpu", "memory")
 LEAST, MOST = 0.02, 20.0
 """Bounds of the ratio of use to requests: beyond them one of the two is no measure of the other."""
 
+SHOWN = 0.5
+"""The least share of the requests that the window has to show for a ratio to be learned."""
+
 Siblings = Mapping[str, Mapping[str, float]]
 
 
@@ -56,9 +59,17 @@ class RecentPods:
     `siblings` are means of measured use (cores, bytes) of the pods of one owner, by its UID.
     """
 
-    def __init__(self, nodes: int, end: float, seconds: float, siblings: Siblings | None = None) -> None:
+    def __init__(
+        self,
+        nodes: int,
+        end: float,
+        seconds: float,
+        siblings: Siblings | None = None,
+        ratios: Mapping[str, float] | None = None,
+    ) -> None:
+        """`ratios` are those of the snapshot before, without one 1: as much use as requests."""
         self.end, self.seconds = end, seconds
-        self.ratios: dict[str, float] = dict.fromkeys(RESOURCES, 1.0)
+        self.ratios: dict[str, float] = dict.fromkeys(RESOURCES, 1.0) | dict(ratios or {})
         self._siblings = siblings or {}
         self._sums: dict[str, Floats] = {name: np.zeros(nodes) for name in RESOURCES}
         self._uses: dict[tuple[int, str], tuple[Shape, tuple[float, float]]] = {}
@@ -75,7 +86,8 @@ class RecentPods:
         """Learns the ratios, then counts `pods`: those that came or went within the window.
 
         `used` is the measured use of all known nodes, `requested` what the pods that are there request of them now.
-        The window does not show all of these requests, and it shows those of departed pods.
+        The window does not show all of these requests, and it shows those of departed pods. Where it shows less than
+        half of them, what it shows may be anybody's: the ratio before stays.
         """
         pods = list(pods)
         shown = dict(requested)
@@ -84,7 +96,7 @@ class RecentPods:
             for name in RESOURCES:
                 shown[name] = shown.get(name, 0.0) - share * placed.get(name, 0)
         for name in RESOURCES:
-            if used.get(name, 0.0) > 0 and shown[name] > 0:
+            if used.get(name, 0.0) > 0 and shown[name] > SHOWN * requested.get(name, 0.0):
                 self.ratios[name] = min(max(used[name] / shown[name], LEAST), MOST)
         for pod in pods:
             self.count(pod)

@@ -77,7 +77,7 @@ def resource_score(
     return np.where(whole > 0, (1 - (mu + risk(sigma, margin, sensitivity)) / 2) * 100, 0.0)
 
 
-def label_score(load: Floats) -> Floats:
+def label_score(load: ArrayLike) -> Floats:
     """What a label is made from, 0..100, of a load 0..1: 100 (1 - sqrt(load)).
 
     Steps of it are small where nodes are idle. Recorded loads are told apart as well by 24 steps of it as by the load

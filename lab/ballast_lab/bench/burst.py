@@ -12,6 +12,8 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from ballast.publishing.profiles import extender_profile, labels_profile
+from ballast.scoring.load_variation import label_score
+from ballast.windows.band import label_of
 from ballast_lab.bench.rows import Row, at_most
 from ballast_lab.harness.burst import CORES, burst, judge, knowing, refreshed
 from ballast_lab.harness.control_plane import ControlPlane
@@ -74,7 +76,7 @@ def _bursts(plane: ControlPlane, folder: Path, seed: int) -> Mapping[str, tuple[
     dice = random.Random(seed)
     loads = {f"n{number:02d}": dice.random() * 0.7 for number in range(NODES)}
     fleet = [
-        node(name, cpu=str(CORES), memory="64Gi", labels={"ballast.dev/score": str(round(10 * (1 - load)))})
+        node(name, cpu=str(CORES), memory="64Gi", labels={"ballast.dev/score": str(label_of(float(label_score(load))))})
         for name, load in loads.items()
     ]
     found = {"before": (0, statistics.pstdev(loads.values()))}

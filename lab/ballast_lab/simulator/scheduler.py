@@ -9,6 +9,7 @@ import numpy as np
 
 from ballast.model.limits import quantity
 from ballast.model.sample import Bools, Floats
+from ballast.windows.band import STEPS
 from ballast_lab.simulator.kube.kinds import NODE, Kind
 from ballast_lab.simulator.kube.store import Store, StoreEvent
 from ballast_lab.simulator.objects import pod_requests
@@ -16,8 +17,8 @@ from ballast_lab.simulator.world import World
 
 NAME = "default-scheduler"
 SCORE_LABEL = "ballast.dev/score"
-LABEL_WEIGHT, ROOM_WEIGHT, EXTENDER_WEIGHT = 1.0, 3.0, 30.0
-"""Weights of the scores, each 0..100; those of the label and the extender, 0..10, are scaled up."""
+LABEL_WEIGHT, ROOM_WEIGHT, EXTENDER_WEIGHT = 1.0, 1.0, 30.0
+"""Weights of the scores, each 0..100; that of the label and that of the extender, 0..10, are scaled up."""
 
 Document = dict[str, Any]
 
@@ -57,7 +58,7 @@ class Scheduler:
         if not fits.any():
             return None
         points = np.array([(extended or {}).get(name, 0) for name in self._world.node_names], dtype=np.float64)
-        total = LABEL_WEIGHT * 10 * self._scores + ROOM_WEIGHT * free + self._generator.random(len(free))
+        total = LABEL_WEIGHT * (100 / STEPS) * self._scores + ROOM_WEIGHT * free + self._generator.random(len(free))
         total += EXTENDER_WEIGHT * 10 * points
         return self._world.node_names[int(np.argmax(np.where(fits, total, -np.inf)))]
 

@@ -113,3 +113,12 @@ def test_what_is_counted_and_taken_back_leaves_nothing(stays: list[tuple[int, fl
     for presence in presences:
         recent.count(presence, -1)
     assert recent.unseen("cpu") == pytest.approx(np.zeros(2), abs=1e-6)
+
+
+def test_a_ratio_is_learned_where_the_window_shows_most_of_the_requests() -> None:
+    burst = [Presence(0, CPU, "", 990.0)] * 10
+    found = pods(*burst, used=50_000.0, requested=10_000.0)
+    assert found.of(CPU, "", "cpu") == 1000, "what else runs is not theirs"
+    later = RecentPods(2, 1000.0, 900.0, ratios={"cpu": 0.4})
+    later.measure({"cpu": 50_000.0}, {"cpu": 10_000.0}, burst)
+    assert later.of(CPU, "", "cpu") == 400

@@ -113,9 +113,10 @@ def _section(fill: float, rows: Sequence[Row], plan: Plan) -> str:
         wins, losses = sum(value < 0 for value in differences), sum(value > 0 for value in differences)
         lines.append([name, *cells, _interval(differences), f"{wins} : {losses}"])
     heads = ["who", "> 80 %", "> 90 %", "beyond, core h", "σ", "p99", "turned away", "writes / node h"]
-    head = f"Requests for {100 * fill:.0f} % of the nodes, {len(rows) // max(1, len(by_name))} runs each "
+    runs = len(rows) // max(1, len(by_name))
     return (
-        f"{head}(± 95 % of the mean; paired with {REFERENCE}: difference of > 80 %, better : worse):\n\n"
+        f"Requests for {100 * fill:.0f} % of the nodes; runs of each: {runs}. ± is 95 % of the mean. The last columns\n"
+        f"pair each run with that of {REFERENCE}: the difference of > 80 %, and runs better : worse.\n\n"
         + markdown([*heads, f"− {REFERENCE}", "runs"], lines)
         + "\n"
     )
