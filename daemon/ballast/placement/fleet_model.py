@@ -122,7 +122,9 @@ class FleetModel:
             previous.devices if previous is not None and self.follows else None,
         )
         ratios = previous.expected_use.ratios if previous is not None else None
-        self.expected_use: RecentPods = RecentPods(len(names), snapshot.time, snapshot.primary.seconds, siblings, ratios)
+        self.expected_use: RecentPods = RecentPods(
+            len(names), snapshot.time, snapshot.primary.seconds, siblings, ratios
+        )
         before = previous.fleet if previous is not None else None
         self.fleet: Candidates = candidates(
             snapshot, self.placed, self.in_flight, self._bindings, self.devices, self.expected_use, before
@@ -173,7 +175,7 @@ class FleetModel:
         """
         recent = [(held, until) for held, until in stays if self.expected_use.recent(_presence(0, held, until))]
         there = ((self.rows[held.node], held, until) for held, until in recent if held.node in self.rows)
-        self.expected_use.measure(*self.fleet.totals(), [_presence(*stay) for stay in there])
+        self.expected_use.measure(self.fleet.node_amounts(), [_presence(*stay) for stay in there])
         return recent
 
     def stay(self, held: Held, until: float = math.inf, sign: int = 1) -> bool:

@@ -18,13 +18,24 @@ from ballast.scoring.demand import demand, units
 
 RESOURCES = ("cpu", "memory")
 
-LEAST, MOST = 0.02, 20.0
+LEAST, MOST = 0.02, 10.0
 """Bounds of the ratio of use to requests: beyond them one of the two is no measure of the other."""
+
+EVIDENT = 0.02
+"""The least share of a node that the window has to show as requested: below it other processes are what it measures."""
 
 SHOWN = 0.5
 """The least share of the requests that the window has to show for a ratio to be learned."""
 
 Siblings = Mapping[str, Mapping[str, float]]
+
+
+class NodeAmounts(NamedTuple):
+    """[node] of one resource, milli-cores or bytes: the use where it is known, else 0; requests now; allocatable."""
+
+    used: Floats
+    requested: Ints
+    allocatable: Ints
 
 
 class Presence(NamedTuple):
@@ -82,22 +93,22 @@ class RecentPods:
         """Milli-cores or bytes."""
         return self._of(shape, owner)[RESOURCES.index(resource)]
 
-    def measure(self, used: Mapping[str, float], requested: Mapping[str, float], pods: Iterable[Presence]) -> None:
-        """Learns the ratios, then counts `pods`: those that came or went within the window.
+    def measure(self, amounts: Mapping[str, NodeAmounts], pods: Iterable[Presence]) -> None:
+        """Learns the ratios from `amounts` by resource, then counts `pods`: those that came or went within the window.
 
-        `used` is the measured use of all known nodes, `requested` what the pods that are there request of them now.
-        The window does not show all of these requests, and it shows those of departed pods. Where it shows less than
-        half of them, what it shows may be anybody's: the ratio before stays.
+        The window does not show all requests of now, and it shows those of departed pods. Only nodes count where it
+        shows some of what the node has, and of these together most of what they are requested: elsewhere what is
+        used may be anybody's, and the ratio before stays.
         """
         pods = list(pods)
-        shown = dict(requested)
-        for pod in pods:
-            share, placed = self._unseen(pod), demand(pod.shape).placed
-            for name in RESOURCES:
-                shown[name] = shown.get(name, 0.0) - share * placed.get(name, 0)
-        for name in RESOURCES:
-            if used.get(name, 0.0) > 0 and shown[name] > SHOWN * requested.get(name, 0.0):
-                self.ratios[name] = min(max(used[name] / shown[name], LEAST), MOST)
+        for name, (used, requested, allocatable) in amounts.items():
+            shown = requested.astype(float)
+            for pod in pods:
+                shown[pod.row] -= self._unseen(pod) * demand(pod.shape).placed.get(name, 0)
+            evident = (used > 0) & (shown > EVIDENT * allocatable)
+            total = float(shown[evident].sum())
+            if total > SHOWN * float(requested[evident].sum()):
+                self.ratios[name] = min(max(float(used[evident].sum()) / total, LEAST), MOST)
         for pod in pods:
             self.count(pod)
 

@@ -17,7 +17,7 @@ from ballast.model.shape import Shape
 from ballast.model.snapshot import Snapshot
 from ballast.scoring.demand import Demand, demand, units
 from ballast.scoring.devices.room import PlacedDevices
-from ballast.scoring.expected_use import RESOURCES, ExpectedUse, Presence, RecentPods
+from ballast.scoring.expected_use import RESOURCES, ExpectedUse, NodeAmounts, Presence, RecentPods
 
 T = TypeVar("T")
 
@@ -148,17 +148,17 @@ class Fleet:
             for pod in self.pods
             if not pod.finished and pod.scheduled_at is not None and (row := self.rows.get(pod.node)) is not None
         ]
-        use.measure(*self.totals(), filter(use.recent, there))
+        use.measure(self.node_amounts(), filter(use.recent, there))
         return use
 
-    def totals(self) -> tuple[dict[str, float], dict[str, float]]:
-        """({resource: use}, {resource: requests}) over the nodes whose load of the resource is known."""
-        used, requested = {}, {}
+    def node_amounts(self) -> dict[str, NodeAmounts]:
+        """What is used and requested of cpu and memory."""
+        amounts = {}
         for name in RESOURCES:
             load: NodeLoads = getattr(self, name)
-            used[name] = float(load.mean @ self.allocatable(name)) / 100
-            requested[name] = float(self.placed.scored(name)[load.known].sum())
-        return used, requested
+            allocatable = self.allocatable(name)
+            amounts[name] = NodeAmounts(load.mean * allocatable / 100, self.placed.scored(name), allocatable)
+        return amounts
 
     @cached_property
     def placed(self) -> Placed:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ballast.model.shape import ContainerShape, shape_of
-from ballast.scoring.expected_use import Presence, RecentPods
+from ballast.scoring.expected_use import NodeAmounts, Presence, RecentPods
 from ballast.scoring.residual import Criterion
 from tests.unit.scoring.worlds import NOW, a_fleet, by_node, load, node, pod, scored
 
@@ -65,10 +65,16 @@ def test_with_no_room_for_the_pods_to_come_the_residual_decides() -> None:
     assert found.exact == pytest.approx((1 - scarcity) * parts[0] + scarcity * parts[1])
 
 
-def pods(*presences: Presence, used: float = 4000.0, requested: float = 8000.0) -> RecentPods:
+def of_two_nodes(used: float, requested: float) -> dict[str, NodeAmounts]:
+    """Cpu, the same on both; each has 100 cores."""
+    pair = np.ones(2)
+    return {"cpu": NodeAmounts(used / 2 * pair, (requested / 2 * pair).astype(np.int64), np.array([100_000] * 2))}
+
+
+def pods(*presences: Presence, used: float = 40_000.0, requested: float = 80_000.0) -> RecentPods:
     """On two nodes, with a window of 900 s that ends at 1000."""
     recent = RecentPods(2, 1000.0, 900.0)
-    recent.measure({"cpu": used, "memory": 0.0}, {"cpu": requested, "memory": 0.0}, filter(recent.recent, presences))
+    recent.measure(of_two_nodes(used, requested), filter(recent.recent, presences))
     return recent
 
 
@@ -96,10 +102,17 @@ def test_a_pod_is_expected_to_use_of_its_request_what_the_cluster_does() -> None
     ],
 )
 def test_the_window_shows_a_pod_by_the_part_of_it_in_which_it_ran(since: float, until: float, share: float) -> None:
-    # The requests that the window shows stay 8000, so half of what is requested is used.
-    shown = 8000.0 + (max(share, 0) if until == math.inf else share) * 1000
-    found = pods(Presence(1, CPU, "", since, until), requested=shown)
-    assert found.unseen("cpu").tolist() == pytest.approx([0.0, 500 * share])
+    recent = RecentPods(2, 1000.0, 900.0, ratios={"cpu": 0.5})
+    presence = Presence(1, CPU, "", since, until)
+    recent.measure({}, [presence] if recent.recent(presence) else [])
+    assert recent.unseen("cpu").tolist() == pytest.approx([0.0, 500 * share])
+
+
+def test_what_the_window_does_not_show_is_no_evidence_of_the_ratio() -> None:
+    """Two thirds of what is requested ran for half of the window."""
+    assert pods(*[Presence(1, CPU, "", 550.0)] * 40, requested=120_000.0).of(CPU, "", "cpu") == pytest.approx(400)
+    gone = [Presence(1, CPU, "", 0.0, 550.0)] * 40
+    assert pods(*gone, requested=60_000.0).of(CPU, "", "cpu") == pytest.approx(500)
 
 
 @given(
@@ -115,10 +128,10 @@ def test_what_is_counted_and_taken_back_leaves_nothing(stays: list[tuple[int, fl
     assert recent.unseen("cpu") == pytest.approx(np.zeros(2), abs=1e-6)
 
 
-def test_a_ratio_is_learned_where_the_window_shows_most_of_the_requests() -> None:
-    burst = [Presence(0, CPU, "", 990.0)] * 10
-    found = pods(*burst, used=50_000.0, requested=10_000.0)
-    assert found.of(CPU, "", "cpu") == 1000, "what else runs is not theirs"
+def test_a_ratio_is_learned_where_the_window_shows_what_is_requested() -> None:
+    burst = [Presence(row, CPU, "", 990.0) for row in (0, 1)] * 5
+    assert pods(*burst, used=50_000.0, requested=10_000.0).of(CPU, "", "cpu") == 1000, "what else runs is not theirs"
+    assert pods(used=50_000.0, requested=200.0).of(CPU, "", "cpu") == 1000, "two small pods tell nothing of a node"
     later = RecentPods(2, 1000.0, 900.0, ratios={"cpu": 0.4})
-    later.measure({"cpu": 50_000.0}, {"cpu": 10_000.0}, burst)
+    later.measure(of_two_nodes(50_000.0, 10_000.0), burst)
     assert later.of(CPU, "", "cpu") == 400
