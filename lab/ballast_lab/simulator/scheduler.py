@@ -9,14 +9,13 @@ import numpy as np
 
 from ballast.model.limits import quantity
 from ballast.model.sample import Bools, Floats
-from ballast.windows.band import STEPS
 from ballast_lab.simulator.kube.kinds import NODE, Kind
 from ballast_lab.simulator.kube.store import Store, StoreEvent
 from ballast_lab.simulator.objects import pod_requests
 from ballast_lab.simulator.world import World
 
 NAME = "default-scheduler"
-SCORE_LABEL = "ballast.dev/score"
+SCORE_LABEL, STEPS = "ballast.dev/score", 24
 LABEL_WEIGHT, ROOM_WEIGHT, EXTENDER_WEIGHT = 1.0, 1.0, 30.0
 """Weights of the scores, each 0..100; that of the label and that of the extender, 0..10, are scaled up."""
 
