@@ -9,6 +9,7 @@ from ballast.doctor.cluster_view import CheckNotPossible
 from ballast.doctor.evidence import PATIENCE, Evidence
 from ballast.doctor.finding import Finding, Status
 from ballast.jobs.witnesses import TOLERANCE, apart
+from ballast.model.sample import Floats
 from ballast.telemetry.error_messages import NotAllowed, TenantMissing, TooSlow, masked
 from ballast.telemetry.series_check import matchers_line
 
@@ -97,3 +98,31 @@ def sources_disagree(evidence: Evidence) -> Iterator[Finding]:
         if message := apart(resource, gap[np.isfinite(gap)]):
             fix = (matchers_line(evidence.settings.prometheus.matchers, 'cluster="..."'),)
             yield Finding("sources-disagree", "fail", resource, message, fix)
+        elif message := out_of_order(resource, one, other):
+            fix = ("kubectl top nodes", "ballast top")
+            yield Finding("sources-disagree", "warn", resource, message, fix)
+
+
+_FEWEST = 8
+_SPREAD = 0.1
+_ORDERED = 0.3
+
+
+def out_of_order(resource: str, ours: Floats, theirs: Floats) -> str:
+    """A sentence where both sources spread the nodes widely, but not in the same order: loads belong to other nodes.
+
+    [node], NaN where unknown. The order is compared by Spearman's rank correlation.
+    """
+    both = np.isfinite(ours) & np.isfinite(theirs)
+    one, other = ours[both], theirs[both]
+    if one.size < _FEWEST or min(one.std(), other.std()) < _SPREAD:
+        return ""
+    ranks = np.array([values.argsort().argsort() for values in (one, other)], float)
+    correlation = float(np.corrcoef(ranks)[0, 1])
+    if correlation >= _ORDERED:
+        return ""
+    return (
+        f"{resource} ranks the {one.size:,} nodes otherwise than metrics-server does (rank correlation "
+        f"{correlation:.1f}): values may belong to other nodes; compare some of them, then check "
+        "BALLAST_TELEMETRY__NODE_LABEL and BALLAST_TELEMETRY__NODE_REWRITE"
+    )

@@ -12,6 +12,7 @@ import pytest
 
 from ballast.base.metrics import Metrics
 from ballast.doctor.outlook import outlook
+from ballast.doctor.source import out_of_order
 from ballast.jobs.telemetry import TelemetryCycle, rules_of
 from ballast.model.node import Node
 from ballast.model.sample import Reading, Samples
@@ -101,3 +102,14 @@ def test_the_timeout_of_the_user_counts(patient: Patient) -> None:
     assert late.status == "fail"
     assert late.fix == ("BALLAST_PROMETHEUS__TIMEOUT=30s",)
     assert patient.only("prometheus-reachable", PROMETHEUS__TIMEOUT="30s").status == "ok"
+
+
+@pytest.mark.parametrize("count", [8, 20, 200])
+def test_loads_that_belong_to_other_nodes_are_told(count: int) -> None:
+    generator = np.random.default_rng(count)
+    loads = generator.uniform(0.05, 0.9, count)
+    noisy = loads + generator.normal(0, 0.05, count)
+    assert out_of_order("cpu", loads, noisy) == ""
+    assert "ranks the" in out_of_order("cpu", np.sort(loads)[::-1], np.sort(noisy))
+    assert out_of_order("cpu", np.full(count, 0.3), noisy) == ""
+    assert out_of_order("cpu", np.where(loads > 0.1, np.nan, loads), noisy) == ""
