@@ -99,8 +99,7 @@ def sources_disagree(evidence: Evidence) -> Iterator[Finding]:
             fix = (matchers_line(evidence.settings.prometheus.matchers, 'cluster="..."'),)
             yield Finding("sources-disagree", "fail", resource, message, fix)
         elif message := out_of_order(resource, one, other):
-            fix = ("kubectl top nodes", "ballast top")
-            yield Finding("sources-disagree", "warn", resource, message, fix)
+            yield Finding("sources-disagree", "warn", resource, message, ("kubectl top nodes", "ballast top"))
 
 
 _FEWEST = 8
