@@ -144,7 +144,7 @@ def results(
         (0.7, 1.0),
     )
     kept = published(traces, jobs=jobs, begin=begin)
-    text += f"{_PUBLISHED}\n\n{table(kept)}\n"
+    text = f"{_PUBLISHED}\n\n{table(kept)}\n{text}"
     return Results(
         "windows",
         tuple(row for row in rows if np.isfinite(row.measured)),
