@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import math
 import threading
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -14,7 +15,7 @@ from structlog.testing import capture_logs
 from ballast.base.clock import SystemClock
 from ballast.base.errors import Conflict, Forbidden, Unreachable
 from ballast.base.metrics import Metrics
-from ballast.cluster.lease import AlwaysLeader, Elector, read_lease
+from ballast.cluster.lease import AlwaysLeader, Elector, LeaseTimes, read_lease
 from ballast.cluster.write import Result, WriteOutcome, WriteTarget
 from tests.fakes import FakeClock
 from tests.properties import examples
@@ -29,6 +30,10 @@ def elector(
     found = Elector(api, clock, Metrics(), namespace="ns", name="ballast", identity=identity)
     found.subscribe(on_gain, on_loss)
     return found
+
+
+def gauge(metrics: Metrics) -> float:
+    return next(iter(metrics.leader.collect())).samples[0].value
 
 
 def test_the_first_creates_the_lease_and_the_second_waits() -> None:
@@ -74,7 +79,8 @@ def test_a_silent_holder_is_replaced_after_the_duration_by_our_own_clock() -> No
     clock.advance(0.1)
     second.tick()
     assert second.is_leader()
-    assert api.objects[PATH]["spec"]["leaseTransitions"] == 1
+    spec = api.objects[PATH]["spec"]
+    assert (spec["leaseTransitions"], spec["acquireTime"]) == (1, spec["renewTime"])
 
 
 def test_a_paused_process_wakes_up_fenced() -> None:
@@ -92,6 +98,9 @@ def test_a_paused_process_wakes_up_fenced() -> None:
     assert not first.is_leader()
     assert losses == ["a"]
     assert api.objects[PATH]["spec"]["holderIdentity"] == "b"
+    requests = len(api.requests)
+    first.tick()
+    assert [method for method, _, _ in api.requests[requests:]] == ["GET"]
 
 
 def test_a_failing_api_ends_leadership_at_the_deadline_and_regains_it() -> None:
@@ -137,6 +146,9 @@ def test_stop_gives_the_lease_back() -> None:
     assert not first.is_leader()
     spec = api.objects[PATH]["spec"]
     assert (spec["holderIdentity"], spec["leaseDurationSeconds"]) == ("", 1)
+    writes = len(api.writes)
+    first.stop()
+    assert len(api.writes) == writes
     second.tick()
     assert second.is_leader()
     assert api.objects[PATH]["spec"]["leaseTransitions"] == 1
@@ -180,12 +192,30 @@ def test_missing_rights_are_a_problem_not_an_end() -> None:
 
 
 def test_the_thread_acquires_and_stops() -> None:
-    api, gained = FakeApi(), threading.Event()
-    leader = elector(api, SystemClock(), "a", on_gain=gained.set)
+    api, gained, threads = FakeApi(), threading.Event(), []
+
+    def gain() -> None:
+        threads.append(threading.current_thread())
+        gained.set()
+
+    leader = elector(api, SystemClock(), "a", on_gain=gain)
     leader.start()
     assert gained.wait(60)
     leader.stop()
     assert api.objects[PATH]["spec"]["holderIdentity"] == ""
+    assert [(thread.name, thread.daemon) for thread in threads] == [("lease", True)]
+
+
+def test_stop_does_not_wait_for_an_attempt_that_hangs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ballast.cluster.lease.STOP_PATIENCE", 0.01)
+    api, sent, answered = FakeApi(), threading.Event(), threading.Event()
+    api.before = lambda *_: (sent.set(), answered.wait(60))
+    leader = elector(api, SystemClock(), "a")
+    leader.start()
+    assert sent.wait(60)
+    leader.stop()
+    assert api.requests == []
+    answered.set()
 
 
 def test_the_lease_can_be_read_by_others() -> None:
@@ -201,13 +231,14 @@ def test_the_lease_can_be_read_by_others() -> None:
 
 def test_without_a_lease_this_replica_leads_while_it_runs() -> None:
     told: list[str] = []
-    alone = AlwaysLeader(Metrics())
+    metrics = Metrics()
+    alone = AlwaysLeader(metrics)
     alone.subscribe(lambda: told.append("gain"), lambda: told.append("loss"))
-    assert not alone.is_leader()
+    assert alone.standing_by() == "standing by: this replica does not lead"
     alone.start()
-    assert alone.is_leader()
+    assert (alone.is_leader(), alone.standing_by(), gauge(metrics)) == (True, None, 1.0)
     alone.stop()
-    assert not alone.is_leader()
+    assert (alone.is_leader(), gauge(metrics)) == (False, 0.0)
     assert told == ["gain", "loss"]
 
 
@@ -468,7 +499,7 @@ def test_attempts_are_two_seconds_apart_and_never_miss_the_deadline() -> None:
     late._api = api  # type: ignore[assignment]
     late._run()
     assert sum(wait or 0.0 for wait in clock.waits[:5]) == pytest.approx(10.0)
-    assert all(wait is not None and wait <= 2.4 for wait in clock.waits)
+    assert all(wait is not None and 0 < wait <= 2.4 for wait in clock.waits)
 
 
 def test_a_tick_that_breaks_does_not_end_the_thread(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -483,18 +514,28 @@ def test_a_tick_that_breaks_does_not_end_the_thread(monkeypatch: pytest.MonkeyPa
 def test_leadership_ends_at_the_deadline_itself_and_the_metric_follows() -> None:
     api, clock, metrics = FakeApi(), FakeClock(), Metrics()
     leader = Elector(api, clock, metrics, namespace="ns", name="ballast", identity="a")
-
-    def gauge() -> float:
-        return next(iter(metrics.leader.collect())).samples[0].value
-
-    assert (leader.holder(), leader.is_leader(), gauge()) == ("", False, 0.0)
+    assert (leader.holder(), leader.is_leader(), gauge(metrics)) == ("", False, 0.0)
     leader.tick()
-    assert (leader.holder(), leader.is_leader(), gauge()) == ("a", True, 1.0)
+    assert (leader.holder(), leader.is_leader(), gauge(metrics)) == ("a", True, 1.0)
     clock.advance(10.0)
     assert not leader.is_leader()
     api.before = raising(Unreachable("down"))
     leader.tick()
-    assert gauge() == 0.0
+    assert gauge(metrics) == 0.0
+
+
+@pytest.mark.parametrize(("duration", "seconds"), [(0.4, 1), (1.0, 1), (2.6, 3)])
+def test_the_duration_is_written_in_whole_seconds_and_the_time_in_utc(
+    duration: float, seconds: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    api, times = FakeApi(), LeaseTimes(duration=duration)
+    with monkeypatch.context() as patch:
+        patch.setenv("TZ", "Asia/Tokyo")
+        time.tzset()
+        Elector(api, FakeClock(), Metrics(), namespace="ns", name="ballast", identity="a", times=times).tick()
+    time.tzset()
+    spec = api.objects[PATH]["spec"]
+    assert (spec["leaseDurationSeconds"], spec["renewTime"]) == (seconds, "2023-11-14T22:13:20.000000Z")
 
 
 @pytest.mark.parametrize(
@@ -509,4 +550,4 @@ def test_leadership_ends_at_the_deadline_itself_and_the_metric_follows() -> None
 def test_a_standby_says_who_leads_instead(holder: str, problem: str | None, words: str) -> None:
     replica = elector(FakeApi(), FakeClock(), "a")
     replica._holder, replica.problem = holder, problem
-    assert words in (replica.standing_by() or "")
+    assert replica.standing_by() == f"standing by: {words}"
