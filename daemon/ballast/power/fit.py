@@ -2,14 +2,12 @@
 
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
-from math import ceil, floor
+from math import floor
 
 import numpy as np
 from msgspec.structs import replace
 
 from ballast.power.allocation import AllocationTarget, Split, Whole, whole
-
-GUESSES = 6
 
 
 def watts_of(targets: Sequence[AllocationTarget], counts: Mapping[str, int]) -> Fraction:
@@ -35,66 +33,39 @@ def shed(targets: Sequence[AllocationTarget], watts: Fraction, *, restore_first:
     """
     split = Split(targets, restore_first=restore_first)
     limit = watts * split.unit
-    excess = split.draw(split.current) - limit
-    if excess <= 0:
+    if split.draw(split.current) <= limit:
         return split.dictionary(split.current)
-    most = int((split.current - split.minimum).sum())
-    if not most or split.draw(split.minimum) >= limit:
+    if split.draw(split.minimum) >= limit:
         return split.dictionary(split.minimum)
-    return split.dictionary(_fill_rest(split, _search(split, -1, excess, most, limit), split.current, limit))
+    return split.dictionary(_fill_rest(split, _search(split, split.minimum, limit), split.current, limit))
 
 
 def fill(targets: Sequence[AllocationTarget], watts: Fraction, *, restore_first: bool) -> dict[str, int]:
     """Counts of at most `watts`, from the present ones by as many replicas as fit below the maxima."""
     split = Split(targets, restore_first=restore_first)
     limit = watts * split.unit
-    spare = limit - split.draw(split.current)
-    if spare < 0:
+    if split.draw(split.current) > limit:
         return split.dictionary(split.current)
     if split.draw(split.maximum) <= limit:
         return split.dictionary(split.maximum)
-    most = int((split.maximum - split.current).sum())
-    if not most:
-        return split.dictionary(split.current)
-    return split.dictionary(_fill_rest(split, _search(split, 1, spare, most, limit), split.maximum, limit))
+    return split.dictionary(_fill_rest(split, _search(split, split.maximum, limit), split.maximum, limit))
 
 
-def _search(split: Split, sign: int, amount: Fraction, most: int, limit: Fraction) -> Whole:
-    """The counts with the fewest replicas taken away, or the most added, that draw at most `limit`.
+def _search(split: Split, bounds: Whole, limit: Fraction) -> Whole:
+    """The counts after the largest change of the total, towards `bounds`, that draw at most `limit`.
 
-    The present ones are `amount` from there, both in the unit of the split. The number lies between that of the
-    heaviest and of the lightest replicas that make up `amount`. A guess is corrected by the watts it missed, at the
-    watts of a replica between it and the one before; after some guesses the rest is bisected.
+    That change lies between the numbers of the heaviest and of the lightest replicas that make up what is missing.
     """
-    moving = split.watts[(split.maximum if sign > 0 else split.minimum) != split.current]
-    kinds = np.unique(moving).tolist()
-    light, heavy = kinds[0], kinds[-1]
-    if sign < 0:
-        low, high = min(most, ceil(amount / heavy)), min(most, ceil(amount / light))
-    else:
-        low, high = min(most, int(amount / heavy)), min(most, int(amount / light)) + (light != heavy)
-    known: dict[int, Whole] = {}
-    before, missed = (0, -sign * amount), 0
-    guess, tried = int(amount * len(kinds) / sum(kinds)), 0
+    spare = limit - split.draw(split.current)
+    moving = split.watts[bounds != split.current]
+    low, high = sorted(floor(spare / int(watts)) for watts in (moving.min(), moving.max()))
     while low < high:
-        guess, tried = min(max(guess, low), high - 1), tried + 1
-        known[guess] = split.after(sign * guess)
-        rest = split.draw(known[guess]) - limit
-        reached = (rest <= 0) == (sign < 0)
-        low, high = (low, guess) if reached else (guess + 1, high)
-        before, slope = (guess, rest), _slope((guess, rest), before, heavy)
-        missed = max(1, int(abs(rest) / slope) + (high - low > missed))
-        guess += -missed if reached else missed
-        if tried > GUESSES:
-            guess = (low + high) // 2
-    best = high if sign < 0 or light == heavy else high - 1
-    return known[best] if best in known else split.after(sign * best)
-
-
-def _slope(one: tuple[int, Fraction], other: tuple[int, Fraction], least: int) -> Fraction:
-    """Watts of a replica between two numbers of replicas and the watts that each missed."""
-    replicas, watts = abs(one[0] - other[0]), abs(one[1] - other[1])
-    return watts / replicas if replicas and watts else Fraction(least)
+        middle = (low + high + 1) // 2
+        if split.draw(split.after(middle)) <= limit:
+            low = middle
+        else:
+            high = middle - 1
+    return split.after(low)
 
 
 def _fill_rest(split: Split, counts: Whole, limits: Whole, limit: Fraction) -> Whole:

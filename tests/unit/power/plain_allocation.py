@@ -6,11 +6,9 @@ import heapq
 from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequence
 from copy import copy
 from fractions import Fraction
-from math import ceil, lcm
+from math import floor, lcm
 
 from ballast.power.allocation import AllocationTarget, ReplicaAllocation
-
-GUESSES = 6
 
 
 def allocate(
@@ -217,78 +215,37 @@ def shed(targets: Sequence[AllocationTarget], watts: Fraction, *, restore_first:
 
     What whole replicas leave over goes back to lighter targets. All counts are within bounds before.
     """
-    present = {target.name: target.current for target in targets}
-    excess = watts_of(targets, present) - watts
-    if excess <= 0:
+    present, lowest = ({t.name: getattr(t, end) for t in targets} for end in ("current", "minimum"))
+    if watts_of(targets, present) <= watts:
         return present
-    most = sum(target.current - target.minimum for target in targets)
-    lowest = {target.name: target.minimum for target in targets}
-    if not most or watts_of(targets, lowest) >= watts:
+    if watts_of(targets, lowest) >= watts:
         return lowest
-    after = counts_by_change(targets, restore_first=restore_first)
-    counts = _search(targets, -1, excess, most, watts, after)
-    return _filled(targets, counts, present, watts)
+    return _filled(targets, _search(targets, lowest, watts, restore_first), present, watts)
 
 
 def fill(targets: Sequence[AllocationTarget], watts: Fraction, *, restore_first: bool) -> dict[str, int]:
     """Counts of at most `watts`, from the present ones by as many replicas as fit below the maxima."""
-    present = {target.name: target.current for target in targets}
-    spare = watts - watts_of(targets, present)
-    highest = {target.name: target.maximum for target in targets}
-    if spare < 0:
+    present, highest = ({t.name: getattr(t, end) for t in targets} for end in ("current", "maximum"))
+    if watts_of(targets, present) > watts:
         return present
     if watts_of(targets, highest) <= watts:
         return highest
-    most = sum(target.maximum - target.current for target in targets)
-    if not most:
-        return present
-    after = counts_by_change(targets, restore_first=restore_first)
-    return _filled(targets, _search(targets, 1, spare, most, watts, after), highest, watts)
+    return _filled(targets, _search(targets, highest, watts, restore_first), highest, watts)
 
 
 def _search(
-    targets: Sequence[AllocationTarget],
-    sign: int,
-    amount: Fraction,
-    most: int,
-    watts: Fraction,
-    after: Callable[[int], dict[str, int]],
+    targets: Sequence[AllocationTarget], bounds: Mapping[str, int], watts: Fraction, restore_first: bool
 ) -> dict[str, int]:
-    """The counts with the fewest replicas taken away, or the most added, that end within `watts`.
-
-    The present ones are `amount` from there. The number lies between that of the heaviest and of the lightest replicas
-    that make up `amount`. A guess is corrected by the watts it missed, at the watts of a replica between it and the one
-    before; after some guesses the rest is bisected.
-    """
-    moving = [target for target in targets if (target.maximum if sign > 0 else target.minimum) != target.current]
-    kinds = [Fraction(*pair) for pair in {t.watts.as_integer_ratio() for t in moving}]
-    light, heavy = min(kinds), max(kinds)
-    if sign < 0:
-        low, high = min(most, ceil(amount / heavy)), min(most, ceil(amount / light))
-    else:
-        low, high = min(most, int(amount / heavy)), min(most, int(amount / light)) + (light != heavy)
-    known: dict[int, dict[str, int]] = {}
-    before, missed = (0, -sign * amount), 0
-    guess, tried = int(amount * len(kinds) / sum(kinds, Fraction(0))), 0
+    """The counts after the largest change of the sum, towards `bounds`, that draw at most `watts`."""
+    after = counts_by_change(targets, restore_first=restore_first)
+    spare = watts - sum(target.watts * target.current for target in targets)
+    kinds = [target.watts for target in targets if target.current != bounds[target.name]]
+    low, high = sorted((floor(spare / min(kinds)), floor(spare / max(kinds))))
     while low < high:
-        guess, tried = min(max(guess, low), high - 1), tried + 1
-        known[guess] = after(sign * guess)
-        rest = watts_of(targets, known[guess]) - watts
-        reached = (rest <= 0) == (sign < 0)
-        low, high = (low, guess) if reached else (guess + 1, high)
-        before, each = (guess, rest), _slope((guess, rest), before, heavy)
-        missed = max(1, int(abs(rest) / each) + (high - low > missed))
-        guess += -missed if reached else missed
-        if tried > GUESSES:
-            guess = (low + high) // 2
-    found = high if sign < 0 or light == heavy else high - 1
-    return known[found] if found in known else after(sign * found)
-
-
-def _slope(one: tuple[int, Fraction], other: tuple[int, Fraction], least: Fraction) -> Fraction:
-    """Watts of a replica between two numbers of replicas and the watts that each missed."""
-    replicas, watts = abs(one[0] - other[0]), abs(one[1] - other[1])
-    return watts / replicas if replicas and watts else least
+        middle = (low + high + 1) // 2
+        fits = watts_of(targets, after(middle)) <= watts
+        low, high = (middle, high) if fits else (low, middle - 1)
+    return after(low)
 
 
 def _filled(
