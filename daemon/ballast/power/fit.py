@@ -37,7 +37,7 @@ def shed(targets: Sequence[AllocationTarget], watts: Fraction, *, restore_first:
         return split.dictionary(split.current)
     if split.draw(split.minimum) >= limit:
         return split.dictionary(split.minimum)
-    return split.dictionary(_fill_rest(split, _search(split, split.minimum, limit), split.current, limit))
+    return split.dictionary(_fill_rest(split, _search(split, limit), split.current, limit))
 
 
 def fill(targets: Sequence[AllocationTarget], watts: Fraction, *, restore_first: bool) -> dict[str, int]:
@@ -48,17 +48,16 @@ def fill(targets: Sequence[AllocationTarget], watts: Fraction, *, restore_first:
         return split.dictionary(split.current)
     if split.draw(split.maximum) <= limit:
         return split.dictionary(split.maximum)
-    return split.dictionary(_fill_rest(split, _search(split, split.maximum, limit), split.maximum, limit))
+    return split.dictionary(_fill_rest(split, _search(split, limit), split.maximum, limit))
 
 
-def _search(split: Split, bounds: Whole, limit: Fraction) -> Whole:
-    """The counts after the largest change of the total, towards `bounds`, that draw at most `limit`.
+def _search(split: Split, limit: Fraction) -> Whole:
+    """The counts after the largest change of the total that draw at most `limit`.
 
     That change lies between the numbers of the heaviest and of the lightest replicas that make up what is missing.
     """
     spare = limit - split.draw(split.current)
-    moving = split.watts[bounds != split.current]
-    low, high = sorted(floor(spare / int(watts)) for watts in (moving.min(), moving.max()))
+    low, high = sorted(floor(spare / int(watts)) for watts in (split.watts.min(), split.watts.max()))
     while low < high:
         middle = (low + high + 1) // 2
         if split.draw(split.after(middle)) <= limit:

@@ -76,6 +76,16 @@ def test_deviation_looks_at_the_mean_of_the_pool() -> None:
     thresholds = Thresholds.deviation(load, np.ones(4, bool), pool, 0.15)
     assert hot(load, np.ones(4, bool), thresholds)[:, 0].tolist() == [True, False, False, False]
     assert thresholds.low[:, 0].tolist() == pytest.approx([0.775, 0.775, 0.375, 0.375])
+    alone = Thresholds.deviation(load, pool == 0, pool, 0.15)
+    assert hot(load, np.ones(4, bool), alone)[:, 0].tolist() == [True, False, False, False]
+
+
+def test_each_resource_has_its_own_thresholds() -> None:
+    high = {"cpu": 0.8, "memory": 0.9}
+    thresholds = Thresholds.absolute(np.zeros((1, 3)), high, {"cpu": 0.6, "disk": 0.5}, ("cpu", "memory", "disk"))
+    assert thresholds.high.tolist() == [[0.8, 0.9, np.inf]]
+    assert thresholds.low.tolist() == [[0.6, 0.9, 0.5]]
+    assert Thresholds.absolute(np.zeros((1, 2)), high, 0.85, ("cpu", "memory")).low.tolist() == [[0.8, 0.85]]
 
 
 worlds = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 4), st.integers(0, 4)), max_size=16)
@@ -121,8 +131,10 @@ HOT = [a_node("n1"), a_node("n2")]
 def test_a_pod_that_relieves_less_than_its_price_stays(price: float, moved: list[str]) -> None:
     """Price 1 is 0.1 % of a node's load; the pod relieves 4 %."""
     unpaid: list[int] = []
-    pods = [a_pod("slim", 0.4, 0, "n1"), a_pod("fixed", 8.6, 0, "n1", priority=9)]
-    worth = worth_of({"slim": price, "fixed": 1e9}, unpaid=lambda rows: unpaid.extend(rows.tolist()))
+    pods = [a_pod("slim", 0.4, 0, "n1"), a_pod("fixed", 0.6, 0, "n1", priority=9), a_pod("giant", 8, 0, "n1")]
+    pods += [a_pod("idle", 0, 1, "n1"), a_pod("elsewhere", 1, 0, "n2")]
+    prices = {"slim": price, "fixed": 1e9, "giant": 0.0, "idle": 1e9, "elsewhere": 1e9}
+    worth = worth_of(prices, unpaid=lambda rows: unpaid.extend(rows.tolist()))
     steps, layout, _ = run(HOT, pods, worth=worth)
     assert names(steps, layout) == moved
     assert {layout.pods[row].name for row in unpaid} == {"fixed"} | {"slim"} - set(moved)
@@ -143,13 +155,14 @@ def test_a_relief_that_is_lost_in_noise_is_none(confidence: float, moved: int) -
 
 
 def test_of_pods_that_relieve_nearly_as_much_the_cheapest_goes() -> None:
-    pods = [a_pod("dear", 3.0, 0, "n1"), a_pod("cheap", 2.7, 0, "n1"), a_pod("small", 2.0, 0, "n1")]
-    pods.append(a_pod("rest", 1.3, 0, "n1"))
-    prices = {"dear": 4.0, "cheap": 1.0, "small": 0.1, "rest": 0.1}
+    """What the pod that may not go relieves does not count."""
+    sizes = {"dear": 3.0, "cheap": 2.7, "fixed": 3.4, "small": 0.2}
+    pods = [a_pod(name, size, 0, "n1") for name, size in sizes.items()]
+    prices = {"dear": 4.0, "cheap": 1.0, "fixed": 1e9, "small": 0.1}
     steps, layout, _ = run(HOT, pods, worth=worth_of(prices), limit=1)
     assert names(steps, layout) == ["cheap"]
-    steps, layout, _ = run(HOT, pods, worth=worth_of(prices | {"dear": 1.1}), limit=1)
-    assert names(steps, layout) == ["dear"], "a tenth more is no other class of price"
+    steps, layout, _ = run(HOT, pods, worth=worth_of(prices | {"dear": 1.18}), limit=1)
+    assert names(steps, layout) == ["dear"], "a sixth more is no other class of price"
 
 
 def test_whom_the_gate_refuses_is_not_asked_for_again_and_others_go_on() -> None:
@@ -163,6 +176,25 @@ def test_whom_the_gate_refuses_is_not_asked_for_again_and_others_go_on() -> None
     steps, layout, _ = run(HOT, pods, admit=admit)
     assert names(steps, layout) == ["p2", "p3", "p4"]
     assert asked == [(0, 1), (2, 1), (3, 1), (4, 1)]
+
+
+def test_only_movable_pods_whose_use_is_known_and_relieves_are_moved() -> None:
+    pods = [a_pod(f"p{i}", 1, 0, "n1") for i in range(9)]
+    layout = a_layout(HOT, [*pods, a_pod("p9", 0, 1, "n1")])
+    layout.used[2, 0] = np.nan
+    movable = np.arange(10) % 9 < 4
+    thresholds = Thresholds.absolute(layout.load, HIGH, 0.0, layout.resources)
+    steps = list(relieve(standing_of(layout), movable, every_node(layout), lambda *_: None, thresholds))
+    assert names(steps, layout) == ["p0", "p1", "p3"]
+
+
+def test_no_pod_is_moved_twice_though_a_relieved_node_becomes_a_target() -> None:
+    nodes = [a_node("n1"), a_node("n2"), a_node("n3", 5.5)]
+    layout = a_layout(nodes, [a_pod(f"{'ab'[i % 2]}{i // 2}", 1, 0, f"n{2 - i % 2}") for i in range(18)])
+    thresholds = Thresholds(np.full((3, 2), HIGH), np.repeat([[0.6], [0.85], [0.6]], 2, axis=1))
+    steps = relieve(standing_of(layout, 0.75), everybody(layout), every_node(layout), lambda *_: None, thresholds)
+    moves = [(layout.pods[step.pod].name, layout.nodes[step.target].name) for step in steps]
+    assert moves == [("b0", "n3"), ("b1", "n3"), ("b2", "n3"), ("a0", "n1"), ("b3", "n3")]
 
 
 def test_a_node_that_cannot_be_relieved_does_not_stop_the_others() -> None:
@@ -184,6 +216,10 @@ def test_the_emptiest_target_gets_the_pod_and_one_above_the_ceiling_none() -> No
     pods.append(a_pod("t", 7.5, 0, "n4"))
     steps, layout, _ = run(nodes, pods)
     assert [(layout.pods[step.pod].name, layout.nodes[step.target].name) for step in steps] == [("p", "n3")]
+    nodes = [a_node("n1"), a_node("n2"), a_node("n3", 100)]
+    pods = [a_pod("p", 2.5, 0, "n1"), a_pod("q", 6, 0, "n1"), a_pod("r", 3, 0, "n2"), a_pod("s", 32, 0, "n3")]
+    steps, layout, _ = run(nodes, pods)
+    assert [layout.nodes[step.target].name for step in steps] == ["n3"], "after the move, not before"
 
 
 def test_without_nodes_there_is_nothing_to_relieve() -> None:

@@ -220,7 +220,7 @@ def shed(targets: Sequence[AllocationTarget], watts: Fraction, *, restore_first:
         return present
     if watts_of(targets, lowest) >= watts:
         return lowest
-    return _filled(targets, _search(targets, lowest, watts, restore_first), present, watts)
+    return _filled(targets, _search(targets, watts, restore_first), present, watts)
 
 
 def fill(targets: Sequence[AllocationTarget], watts: Fraction, *, restore_first: bool) -> dict[str, int]:
@@ -230,16 +230,14 @@ def fill(targets: Sequence[AllocationTarget], watts: Fraction, *, restore_first:
         return present
     if watts_of(targets, highest) <= watts:
         return highest
-    return _filled(targets, _search(targets, highest, watts, restore_first), highest, watts)
+    return _filled(targets, _search(targets, watts, restore_first), highest, watts)
 
 
-def _search(
-    targets: Sequence[AllocationTarget], bounds: Mapping[str, int], watts: Fraction, restore_first: bool
-) -> dict[str, int]:
-    """The counts after the largest change of the sum, towards `bounds`, that draw at most `watts`."""
+def _search(targets: Sequence[AllocationTarget], watts: Fraction, restore_first: bool) -> dict[str, int]:
+    """The counts after the largest change of the sum that draw at most `watts`."""
     after = counts_by_change(targets, restore_first=restore_first)
     spare = watts - sum(target.watts * target.current for target in targets)
-    kinds = [target.watts for target in targets if target.current != bounds[target.name]]
+    kinds = [target.watts for target in targets]
     low, high = sorted((floor(spare / min(kinds)), floor(spare / max(kinds))))
     while low < high:
         middle = (low + high + 1) // 2

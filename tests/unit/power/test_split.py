@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from ballast.power.allocation import AllocationTarget, allocate
-from ballast.power.fit import fill, shed
+from ballast.power.fit import fill, shed, watts_of, within_bounds
 from tests.unit.power import plain_allocation as plain
 from tests.unit.power.worlds import examples
 
@@ -76,3 +76,33 @@ def test_nor_does_it_matter_how_many_replicas_there_are(sizes: list[tuple[int, F
     assert fewer == plain.shed(targets, watts, restore_first=True)
     smaller = [replace(target, current=fewer[target.name]) for target in targets]
     assert fill(smaller, watts * 2, restore_first=False) == plain.fill(smaller, watts * 2, restore_first=False)
+
+
+@pytest.mark.parametrize(("watts", "begun"), [(9, ""), (10, "h"), (25, "ah"), (110, "hz"), (125, "ahz")])
+def test_what_heavy_replicas_leave_over_goes_to_lighter_ones_by_priority_then_name(watts: int, begun: str) -> None:
+    names = "abcdefghijklmnopqrstuvwxyz"
+    targets = [
+        AllocationTarget(name, 0, 0, 1, watts=Fraction(100 if name == "z" else 10), priority="..h..z".find(name))
+        for name in names
+    ]
+    counts = fill(targets, Fraction(watts), restore_first=True)
+    assert "".join(name for name in names if counts[name]) == begun
+
+
+@pytest.mark.parametrize("restore_first", [True, False])
+def test_a_budget_of_watts_moves_towards_the_baselines_first_if_told_so(restore_first: bool) -> None:
+    above, below = (AllocationTarget("a", 10, 0, 20, baseline=5), AllocationTarget("a", 5, 0, 20, baseline=10))
+    other = AllocationTarget("b", 10, 0, 20, baseline=10)
+    fewer = shed([above, other], Fraction(15), restore_first=restore_first)
+    more = fill([below, other], Fraction(20), restore_first=restore_first)
+    assert (fewer, more) == (
+        ({"a": 5, "b": 10}, {"a": 10, "b": 10}) if restore_first else ({"a": 7, "b": 8}, {"a": 8, "b": 12})
+    )
+
+
+def test_targets_out_of_bounds_are_brought_to_the_nearest_and_others_stay_as_they_are() -> None:
+    targets = [AllocationTarget(f"t{current}", current, 2, 5) for current in (1, 2, 3, 5, 6)]
+    inside = within_bounds(targets)
+    assert [target.current for target in inside] == [2, 2, 3, 5, 5]
+    assert [one is other for one, other in zip(targets, inside, strict=True)] == [False, True, True, True, False]
+    assert watts_of(inside, {"t1": 2, "t5": 3}) == 5

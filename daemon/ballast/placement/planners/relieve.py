@@ -72,10 +72,10 @@ def relieve(
     concerned = hot(placement.load, counted, thresholds)
     movable = movable & np.isfinite(layout.used).all(axis=1)
     moves = 0
-    while limit is None or moves < limit:
-        excess = np.where(concerned, placement.load - np.where(concerned, thresholds.low, 0.0), 0.0)
-        source = int(np.argmax(excess.max(axis=1))) if len(excess) else 0
-        if not len(excess) or excess[source].max() <= ROUNDING:
+    while len(concerned) and (limit is None or moves < limit):
+        excess = np.where(concerned, placement.load - thresholds.low, 0.0)
+        source = int(np.argmax(excess.max(axis=1)))
+        if excess[source].max() <= ROUNDING:
             return
         resource = int(np.argmax(excess[source]))
         step = _best(placement, movable, source, resource, float(excess[source, resource]), min_gain, worth)
@@ -110,7 +110,7 @@ def _best(
     useful = np.round(np.minimum(relief, excess) / ROUNDING)
     order = np.lexsort((pods, relief, priorities, -useful, _class(worth.price[pods]), _band(useful, chosen)))
     rows = np.flatnonzero(placement.targets & (placement.load <= placement.ceiling).all(axis=1))
-    for place in order[chosen[order]].tolist() if len(rows) else ():
+    for place in order[chosen[order]].tolist():
         pod = int(pods[place])
         open_to = placement.open_among(pod, rows)
         if open_to.any():
