@@ -1,7 +1,5 @@
 """The profile of all properties, and the folders whose tests are slow since they talk to a whole simulated cluster."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

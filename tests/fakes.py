@@ -1,7 +1,5 @@
 """Stand-ins shared by the tests."""
 
-from __future__ import annotations
-
 import threading
 
 

@@ -1,7 +1,5 @@
 """A handler of HTTP requests whose answers are one line, and which logs nothing."""
 
-from __future__ import annotations
-
 from http.server import BaseHTTPRequestHandler
 
 

@@ -1,7 +1,5 @@
 """How many examples of a property are drawn: few by `make test`, more by `make test-slow`, many by `make test-deep`."""
 
-from __future__ import annotations
-
 import os
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The tests of the lab are slow: whole clusters, and whole experiments."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """What once escaped a decoder no longer does, and a few new mutations do not either; `make fuzz` tries many more."""
 
-from __future__ import annotations
-
 import pytest
 
 from ballast_lab.fuzz.running import Escape, escapes, known, tried

@@ -1,7 +1,5 @@
 """Session-wide servers of the cluster tests; everything here carries the mark `cluster`."""
 
-from __future__ import annotations
-
 import subprocess
 from collections.abc import Generator, Iterator
 from dataclasses import dataclass, field

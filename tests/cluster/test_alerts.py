@@ -1,7 +1,5 @@
 """Each alert of the chart, judged by promtool: it fires when it should, and is silent otherwise."""
 
-from __future__ import annotations
-
 import subprocess
 from collections.abc import Mapping
 from pathlib import Path

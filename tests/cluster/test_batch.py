@@ -1,7 +1,5 @@
 """Batches behind the gate on a real control plane: how many pods find room, and a leader that dies in the middle."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path

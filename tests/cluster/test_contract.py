@@ -1,7 +1,5 @@
 """The contract tests against a real API server."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Every panel has data, or a true 0, in a real Prometheus that scraped the demo."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterator
 from functools import partial

@@ -4,8 +4,6 @@ Sizes of nodes and pods are close to those of Alibaba's cluster-trace-gpu-v2023 
 take one, some take eight, and one in six takes none), but whole devices alone: the scheduler itself counts no parts.
 """
 
-from __future__ import annotations
-
 import random
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Evictions on the real API server, with its controllers, its scheduler and kwok's kubelets."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """`ballast experiment dominant-residual --kubeconfig` on a real scheduler: it places pods and leaves nothing behind."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,7 +1,5 @@
 """A stock kube-scheduler asks Ballast through the printed extender profile."""
 
-from __future__ import annotations
-
 import random
 import signal
 import statistics

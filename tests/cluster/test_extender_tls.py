@@ -1,7 +1,5 @@
 """A stock kube-scheduler asks Ballast over TLS, by the profile that `ballast profile extender --tls` prints."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

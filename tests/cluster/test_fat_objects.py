@@ -1,7 +1,5 @@
 """Objects as large as the API server takes them, from one namespace: both replicas live on and serve the others."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from contextlib import ExitStack

@@ -1,7 +1,5 @@
 """The harness itself: a control plane comes up, makes nodes ready and pods run."""
 
-from __future__ import annotations
-
 from ballast_lab.harness.control_plane import ControlPlane
 from ballast_lab.harness.objects import PODS, add_nodes, node, pod
 from ballast_lab.harness.waiting import eventually

@@ -1,7 +1,5 @@
 """The Dockerfile's own steps, run in an empty directory: what they leave starts without anything else."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

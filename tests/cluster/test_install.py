@@ -1,7 +1,5 @@
 """The chart on a real API server: Helm installs it, the daemon lives with its rights, and misses or wastes none."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from ballast_lab.harness.api import Api

@@ -1,7 +1,5 @@
 """Power and eviction with the rights the chart gives them by mode: enough on a real API server, and no more."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterator
 from typing import Any

@@ -1,7 +1,5 @@
 """A stock kube-scheduler reads the score labels through the printed profile."""
 
-from __future__ import annotations
-
 import random
 import statistics
 from collections import Counter

@@ -1,7 +1,5 @@
 """Where replacements land on a scheduler that asks nobody, with the nodes tainted that they left."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Two replicas under the chart's account: one writes, and when it is killed the other goes on without repeating it."""
 
-from __future__ import annotations
-
 import base64
 import json
 import signal

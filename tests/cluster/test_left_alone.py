@@ -1,7 +1,5 @@
 """Pods that cannot go elsewhere, or must not, on a node that is too loaded: none is evicted, and nothing gets stuck."""
 
-from __future__ import annotations
-
 import base64
 import json
 import ssl

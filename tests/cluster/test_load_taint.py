@@ -1,7 +1,5 @@
 """Pods that tolerate a load below a number, on a stock scheduler: none lands on a node above it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

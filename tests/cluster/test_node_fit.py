@@ -6,8 +6,6 @@ Ballast would move it to are held against those that the scheduler has for the o
 worlds, of 20 nodes and 50 pods each, NODE_FIT_FIRST the seed of the first.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import random

@@ -1,7 +1,5 @@
 """What moves pods beside relief and balance, on the real control plane: replacement first, emptied nodes, repair."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Replicas follow the power that is there: the whole daemon, a real Prometheus and a real control plane."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from contextlib import ExitStack

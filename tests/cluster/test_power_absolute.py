@@ -1,7 +1,5 @@
 """An absolute budget on a real control plane: whoever changes what, the load stays within the watts."""
 
-from __future__ import annotations
-
 import json
 import time
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Replicas and caps of a power budget's targets, changed on a real control plane."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What the presets ask gives the truth on a real Prometheus, for exporters whose numbers are known."""
 
-from __future__ import annotations
-
 import math
 import subprocess
 import time

@@ -1,7 +1,5 @@
 """Real Prometheus, real API server: the loads of 50 nodes end up in their labels."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

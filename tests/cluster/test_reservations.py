@@ -1,7 +1,5 @@
 """Room that is held for a replacement outlives the leader that held it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

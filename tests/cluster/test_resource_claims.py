@@ -1,7 +1,5 @@
 """Devices of ResourceSlices and ResourceClaims, as a real API server holds them, under the rights of the chart."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

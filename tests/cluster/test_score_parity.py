@@ -1,7 +1,5 @@
 """Scores of the strategies that read requests, beside those a real kube-scheduler logs at verbosity 10."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Iterator, Mapping
 from typing import Any

@@ -1,7 +1,5 @@
 """The chart's second kube-scheduler, with the rights and the profile that the chart gives it."""
 
-from __future__ import annotations
-
 import base64
 from pathlib import Path
 from urllib.parse import urlsplit

@@ -1,7 +1,5 @@
 """An exporter that stops makes its node unknown after MAX_AGE, however long Prometheus goes on answering for it."""
 
-from __future__ import annotations
-
 import time
 from pathlib import Path
 

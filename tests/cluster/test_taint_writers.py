@@ -1,7 +1,5 @@
 """Several writers change one node's taints at the same time, and nobody's taint gets lost."""
 
-from __future__ import annotations
-
 from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 

@@ -1,7 +1,5 @@
 """From the last release to this one and back: Helm upgrades the real objects, and each daemon lives with its rights."""
 
-from __future__ import annotations
-
 import io
 import subprocess
 import tarfile

@@ -1,7 +1,5 @@
 """The ways to read scores that need no extender's profile of their own, each against real binaries."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

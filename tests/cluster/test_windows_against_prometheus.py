@@ -1,7 +1,5 @@
 """Ballast's windows and Prometheus' own subqueries are the same numbers."""
 
-from __future__ import annotations
-
 import math
 import time
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """The 17-node worlds on a real scheduler: how many of 1,000 pods find room."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """The contract tests run against what `kubeconfig` leads to: here the simulator, in tests/cluster a real API server."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """ScaledObjects as KEDA has them, without KEDA; and a kind of nobody's that has a /scale."""
 
-from __future__ import annotations
-
 import contextlib
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What the contract tests need of a cluster: a client, a namespace of their own, nodes that go away again."""
 
-from __future__ import annotations
-
 import json
 import secrets
 import threading

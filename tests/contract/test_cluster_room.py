@@ -1,7 +1,5 @@
 """Ballast's own readers and writers against an API server."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable
 from contextlib import closing, contextmanager

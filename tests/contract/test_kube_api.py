@@ -1,7 +1,5 @@
 """What Ballast relies on an API server for. The same tests run against the simulator and a real one."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from threading import Timer
 from typing import Any

@@ -1,7 +1,5 @@
 """Watching workloads and autoscalers, and changing their replicas and caps, against an API server."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 

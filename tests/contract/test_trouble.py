@@ -1,7 +1,5 @@
 """Ballast's readers and writers while the API server misbehaves; only the simulator can be told to."""
 
-from __future__ import annotations
-
 import json
 import threading
 from collections.abc import Iterator

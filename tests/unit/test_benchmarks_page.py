@@ -1,7 +1,5 @@
 """docs/benchmarks.md can be read back, so that one topic can be measured again without the others."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The machine's time and time that runs faster."""
 
-from __future__ import annotations
-
 import threading
 import time
 

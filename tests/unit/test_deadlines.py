@@ -1,7 +1,5 @@
 """A server that sends drop by drop costs its deadline and no more; what it cut off is an error."""
 
-from __future__ import annotations
-
 import socket
 import threading
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """The example package: found by its entry points, and shown by the documentation as it is."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

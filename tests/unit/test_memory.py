@@ -1,7 +1,5 @@
 """Memory has bounds: telemetry answers and request bodies that arrive together, and what the C library keeps."""
 
-from __future__ import annotations
-
 import asyncio
 import gc
 import gzip

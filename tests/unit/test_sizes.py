@@ -1,7 +1,5 @@
 """What keeps the code readable: one idea a file, few parameters, one class per name. Ruff checks complexity."""
 
-from __future__ import annotations
-
 import ast
 from collections import Counter
 from collections.abc import Iterator

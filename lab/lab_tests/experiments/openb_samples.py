@@ -1,7 +1,5 @@
 """A small trace in the format of OpenB."""
 
-from __future__ import annotations
-
 import gzip
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Runs of experiments on other backends of joblib."""
 
-from __future__ import annotations
-
 import sys
 from types import ModuleType
 from typing import Any

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import numpy as np
 
 from ballast_lab.experiments.load_scoreboard import SOURCES, section

@@ -1,7 +1,5 @@
 """The OpenB experiment on a small trace of the same format."""
 
-from __future__ import annotations
-
 import gzip
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The generated pages are those of the committed results."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

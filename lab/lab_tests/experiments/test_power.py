@@ -1,7 +1,5 @@
 """The experiment `power`: its tables, its rows and how public series are read."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import sys

@@ -1,7 +1,5 @@
 """The experiment on a cluster, against an API server that places every second pod."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from dataclasses import replace

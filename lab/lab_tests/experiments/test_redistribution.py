@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from ballast_lab.experiments.redistribution import GATED, NONE, PAPER, PUBLISHED, compare, results, rule, summary
 from ballast_lab.experiments.rules import Residual, Stock
 from ballast_lab.experiments.worlds import worlds

@@ -1,7 +1,5 @@
 """The section of docs/scoreboard.md about devices."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from ballast_lab.experiments.scoreboard import openb, openb_table

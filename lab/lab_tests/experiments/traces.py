@@ -1,7 +1,5 @@
 """Small traces in the formats of the public ones."""
 
-from __future__ import annotations
-
 import gzip
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The forwarder holds the n-th write of a kind, before it arrives or before its answer comes."""
 
-from __future__ import annotations
-
 import http.client
 import json
 import ssl

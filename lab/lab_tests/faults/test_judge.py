@@ -1,7 +1,5 @@
 """The judge of faults on made-up histories: nothing is broken in a good one, and each planted fault is found."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """A small HTTP client for the tests of the embedded cluster."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

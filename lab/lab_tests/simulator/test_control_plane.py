@@ -1,7 +1,5 @@
 """Evictions, budgets, replicas and scheduling."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from ballast_lab.simulator import EmbeddedCluster
 from lab_tests.simulator.client import Client
 

@@ -1,7 +1,5 @@
 """A cluster in memory for the evictor: pods of one Deployment, an API server that evicts, and crashes on demand."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from collections.abc import Callable, Mapping

@@ -1,7 +1,5 @@
 """A cluster in memory with workloads that have a /scale, and a cache that sees it only when told to."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What an autoscaler scales is bounded by a cap, and the cap is given back."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

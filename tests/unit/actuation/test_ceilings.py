@@ -1,7 +1,5 @@
 """Pods that cannot be created, of controllers that say so and of those that do not."""
 
-from __future__ import annotations
-
 from ballast.actuation.scaling.memory import CEILINGS_LAST, SETTLED, SILENT, Ceilings
 from ballast.model.workload import Workload
 from tests.fakes import FakeClock

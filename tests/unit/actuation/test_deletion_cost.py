@@ -1,7 +1,5 @@
 """Which pods a reduction takes first."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from ballast.actuation.scaling.actuators import Cost, deletion_costs

@@ -1,7 +1,5 @@
 """Evicting step by step, and what is known of it afterwards."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

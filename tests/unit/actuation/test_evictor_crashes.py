@@ -1,7 +1,5 @@
 """Killed before, between and after its writes, the evictor never evicts twice, keeps its limits and finishes."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 
 import pytest

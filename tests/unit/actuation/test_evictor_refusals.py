@@ -1,7 +1,5 @@
 """Evictions that are refused, not answered or stopped in between."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from functools import partial
 from typing import Any

@@ -1,7 +1,5 @@
 """Room that is held for replacements, and where they land."""
 
-from __future__ import annotations
-
 import json
 
 import msgspec

@@ -1,7 +1,5 @@
 """The taint that keeps replacements off the nodes they left, and the marks of nodes that are emptied."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import msgspec

@@ -1,7 +1,5 @@
 """Which nodes replacements are kept off where only a taint can say it."""
 
-from __future__ import annotations
-
 import warnings
 from typing import Any
 

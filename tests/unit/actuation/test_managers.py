@@ -1,7 +1,5 @@
 """Who else wrote a field."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Where replacements are steered by taints, a step waits until the replacement before it is bound."""
 
-from __future__ import annotations
-
 from ballast.actuation.eviction.records import StepRecord
 from ballast.actuation.eviction.replacement_reservations import BOUND_WITHIN, ReplacementReservations, all_bound
 from ballast.model.pod import Owner, Pod

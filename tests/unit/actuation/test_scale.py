@@ -1,7 +1,5 @@
 """Replicas that nothing else scales are changed through /scale."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

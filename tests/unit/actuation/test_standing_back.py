@@ -1,7 +1,5 @@
 """When a target is left alone: excluded, protected, fought over, or not seen well enough."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime
 from typing import Any, cast
 

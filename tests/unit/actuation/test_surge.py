@@ -1,7 +1,5 @@
 """One more replica first: what the count of a Deployment goes through, also where the process is killed."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import msgspec

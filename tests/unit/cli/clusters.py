@@ -1,7 +1,5 @@
 """Cluster files as kubectl prints them, with workloads behind the pods."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """`ballast experiment`: what it prints and writes, and what it refuses."""
 
-from __future__ import annotations
-
 import json
 import sys
 from functools import partial

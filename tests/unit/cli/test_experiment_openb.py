@@ -1,7 +1,5 @@
 """`ballast experiment openb`: what it writes, and what it refuses."""
 
-from __future__ import annotations
-
 import json
 from functools import partial
 from pathlib import Path

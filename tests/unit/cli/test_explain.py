@@ -1,7 +1,5 @@
 """`ballast explain`, and plans of a cluster itself or of its daemon."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterator
 from pathlib import Path

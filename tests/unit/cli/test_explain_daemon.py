@@ -1,7 +1,5 @@
 """`ballast explain --url`: a node's score, and a pod that was moved."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

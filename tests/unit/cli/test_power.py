@@ -1,7 +1,5 @@
 """`ballast power`: what it answers, and what it refuses."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

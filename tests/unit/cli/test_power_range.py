@@ -1,7 +1,5 @@
 """`ballast power replay --range`: the feed as Prometheus recorded it."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

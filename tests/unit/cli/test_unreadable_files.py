@@ -1,7 +1,5 @@
 """Files that are no text, or nested without end, get a sentence."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

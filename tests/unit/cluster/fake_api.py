@@ -1,7 +1,5 @@
 """An API server in memory: objects with resource versions, merge patches, conflicts. No sockets, no threads."""
 
-from __future__ import annotations
-
 import copy
 import threading
 from collections.abc import Callable, Mapping

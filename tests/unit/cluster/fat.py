@@ -1,7 +1,5 @@
 """Objects that their owners made as large as the API server accepts, and a process that reads them."""
 
-from __future__ import annotations
-
 import json
 import sys
 from collections.abc import Iterator

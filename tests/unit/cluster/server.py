@@ -1,7 +1,5 @@
 """A scripted HTTP server: what the API server answers is a function of the request."""
 
-from __future__ import annotations
-
 import json
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping

@@ -1,7 +1,5 @@
 """Writes that cannot wait: at once, each with the checks of the one writer."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable
 from typing import Any

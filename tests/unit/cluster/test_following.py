@@ -1,7 +1,5 @@
 """Listing and watching against a scripted server on a real socket."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import queue

@@ -1,7 +1,5 @@
 """What stands behind pods, followed against a scripted server on a real socket."""
 
-from __future__ import annotations
-
 import json
 import queue
 from collections.abc import Iterator

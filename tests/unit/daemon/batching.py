@@ -1,7 +1,5 @@
 """A simulated cluster with pods behind the gate."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from ballast.runtime.daemon import Daemon

@@ -1,7 +1,5 @@
 """A world of equal nodes with equal mean load, in which every pod's use is noisy; one node can be made hot."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Two Deployments behind a simulated API, a feed in its Prometheus, and a daemon that ticks by hand."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A policy in the daemon, with the cluster, `ballast-state` and the feed in memory; any write may be the last."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace

@@ -1,7 +1,5 @@
 """The whole daemon against the simulator over real sockets, with its cycles run by hand."""
 
-from __future__ import annotations
-
 import json
 import sys
 import threading

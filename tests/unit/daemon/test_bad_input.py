@@ -1,7 +1,5 @@
 """What is wrong around the daemon is said with the setting or the verb to correct, served through, and survived."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path

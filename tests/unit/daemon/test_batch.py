@@ -1,7 +1,5 @@
 """Pods behind the gate are planned together and released, whatever happens to whom."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterator
 from pathlib import Path

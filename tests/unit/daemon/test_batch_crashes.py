@@ -1,7 +1,5 @@
 """A leader that dies at any write of a batch, and writes that fail: nobody stays behind the gate."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any

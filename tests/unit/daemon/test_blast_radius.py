@@ -1,7 +1,5 @@
 """Whatever a few nodes, exporters or replicas say: state, windows and exact score of all others stay the same bytes."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Decisions with a snapshot, a watch and a clock in the hands of the test."""
 
-from __future__ import annotations
-
 import json
 import threading
 from collections import Counter

@@ -1,7 +1,5 @@
 """Targets that have left the policies get their caps back, once, whatever happens in between."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Collection
 

@@ -1,7 +1,5 @@
 """The whole daemon plans and evicts in the simulated cluster, its cycles run by hand."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
 from pathlib import Path

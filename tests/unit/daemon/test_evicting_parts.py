@@ -1,7 +1,5 @@
 """What the eviction job goes by: hot nodes, changed replicas, and how pods are asked about."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

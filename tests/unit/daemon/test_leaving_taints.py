@@ -1,7 +1,5 @@
 """The whole daemon: replacements kept off their node by a taint, nodes emptied and handed over."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """More than a day of a node, from Prometheus."""
 
-from __future__ import annotations
-
 import json
 from urllib.parse import parse_qs
 

@@ -1,7 +1,5 @@
 """`/livez` knows whether the elector, the watches, the supervisor and the listeners come round."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A node whose load is not known any more gains nothing from schedulers either."""
 
-from __future__ import annotations
-
 import dataclasses
 
 import numpy as np

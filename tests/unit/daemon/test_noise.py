@@ -1,7 +1,5 @@
 """The whole daemon with its default settings: noise moves nothing, and a node that is hot then is soon relieved."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

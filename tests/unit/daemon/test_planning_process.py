@@ -1,7 +1,5 @@
 """The process that plans: what reaches it, and what happens when it does not answer."""
 
-from __future__ import annotations
-
 import os
 import sys
 import threading

@@ -1,7 +1,5 @@
 """A secret in every place that may hold one, with sources that repeat what they are sent: it is found nowhere."""
 
-from __future__ import annotations
-
 import base64
 import io
 import json

@@ -1,7 +1,5 @@
 """The whole daemon against the simulator: a feed in its Prometheus, targets behind its API, and what people see."""
 
-from __future__ import annotations
-
 import json
 import re
 import threading

@@ -1,7 +1,5 @@
 """The daemon under an absolute budget: foreign hands, autoscalers, rollouts, pods that do not come, failing writes."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 from typing import Any
 

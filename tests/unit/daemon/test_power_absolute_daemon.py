@@ -1,7 +1,5 @@
 """The whole daemon under an absolute budget: what holds for an anchor holds here, within the watts of every sample."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any

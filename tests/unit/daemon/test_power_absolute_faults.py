@@ -1,7 +1,5 @@
 """An absolute budget through kills, lost state, other leaders, pauses, blindness and foreign writes."""
 
-from __future__ import annotations
-
 from typing import Any
 from unittest.mock import patch
 

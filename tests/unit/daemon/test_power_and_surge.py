@@ -1,7 +1,5 @@
 """The whole daemon: evictions start no further replica of what a power policy scales."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

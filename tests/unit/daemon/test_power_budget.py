@@ -1,7 +1,5 @@
 """One policy in the daemon: what is written down, done and remembered, whatever happens in between."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 from unittest.mock import patch

@@ -1,7 +1,5 @@
 """A budget whose policy, targets or memory are not what they were."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 from types import SimpleNamespace
 from typing import Any

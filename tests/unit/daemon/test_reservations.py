@@ -1,7 +1,5 @@
 """Reservations, as a scheduler meets them."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import msgspec

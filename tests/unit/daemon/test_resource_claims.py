@@ -1,7 +1,5 @@
 """A whole daemon reads ResourceSlices and ResourceClaims, where the server has them."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

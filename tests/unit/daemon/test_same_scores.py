@@ -1,7 +1,5 @@
 """The daemon's scores equal those of `ballast score`, for every strategy and each of its keys."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from datetime import UTC, datetime

@@ -1,7 +1,5 @@
 """The whole daemon answers a scheduler, with the pods of the cluster in mind."""
 
-from __future__ import annotations
-
 import socket
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What the doctor finds, the daemon says by itself where it sees it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from fractions import Fraction
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What the silence of nodes does to a cluster: hours of cycles over a source of scraped nodes, with a fake clock."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Iterator, Sequence

@@ -1,7 +1,5 @@
 """A saved state of power that Ballast did not write like this costs no memory and no time, and is begun anew."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

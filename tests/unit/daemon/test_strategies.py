@@ -1,7 +1,5 @@
 """Every strategy in the daemon: what a node scores by itself, and what a scheduler is answered."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """The pause switch, the Lease and dry-run: who may write, and when."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """The whole daemon with other strategies than its own: labels, metrics, page and extender agree."""
 
-from __future__ import annotations
-
 import json
 import re
 from typing import Any

@@ -1,7 +1,5 @@
 """The page about the architecture and the contracts of import-linter know every room."""
 
-from __future__ import annotations
-
 import tomllib
 
 from tests.unit.docs.pages import DOCS, ROOT

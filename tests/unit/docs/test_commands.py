@@ -1,7 +1,5 @@
 """Every command line of the documentation is one that the program accepts."""
 
-from __future__ import annotations
-
 import re
 import shlex
 from typing import Any

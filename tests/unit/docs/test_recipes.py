@@ -1,7 +1,5 @@
 """The lines of the recipes that can be copied are settings and PromQL that Ballast accepts."""
 
-from __future__ import annotations
-
 import shlex
 from collections.abc import Iterator
 

@@ -1,7 +1,5 @@
 """The generated pages name everything that the code has."""
 
-from __future__ import annotations
-
 import re
 import runpy
 from typing import Any

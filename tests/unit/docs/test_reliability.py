@@ -1,7 +1,5 @@
 """The page of the judge of faults is the one that its tables and results make."""
 
-from __future__ import annotations
-
 import runpy
 from pathlib import Path
 from typing import Any

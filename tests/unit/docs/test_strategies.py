@@ -1,7 +1,5 @@
 """The page about scores describes every strategy that is built in."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

@@ -1,7 +1,5 @@
 """Pages wrap at 120 characters, so that they can be read and compared in a terminal."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from pathlib import Path

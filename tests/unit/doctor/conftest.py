@@ -1,7 +1,5 @@
 """A simulated cluster to be examined."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """What keeps power and evictions from acting as planned is found, and an extender that is open to strangers."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

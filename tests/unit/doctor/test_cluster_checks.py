@@ -1,7 +1,5 @@
 """What is wrong with the API server, the rights, the Lease and other installations is found."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime, timedelta
 
 import pytest

@@ -1,7 +1,5 @@
 """Seeded misconfigurations are found by the right check, with a line that mends them; healthy clusters are well."""
 
-from __future__ import annotations
-
 import json
 import shlex
 from typing import Any

@@ -1,7 +1,5 @@
 """Every check finds a misconfiguration that was made for it, and says nothing of clusters that are well."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Mapping
 

@@ -1,7 +1,5 @@
 """The doctor says what the daemon will make of what Prometheus says now."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from types import SimpleNamespace

@@ -1,7 +1,5 @@
 """What schedulers are told wrongly of Ballast is found, as far as their configuration can be read."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

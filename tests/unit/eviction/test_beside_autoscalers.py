@@ -1,7 +1,5 @@
 """A small simulated cluster in which an autoscaler removes nodes while Ballast moves pods."""
 
-from __future__ import annotations
-
 import pytest
 
 from ballast.eviction.plan import Kind

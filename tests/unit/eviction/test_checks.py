@@ -1,7 +1,5 @@
 """Every check with a pod that passes and one that it refuses."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

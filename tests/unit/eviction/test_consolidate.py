@@ -1,7 +1,5 @@
 """Nodes are emptied only where the others hold everything, also with nodes lost; judged by another way of counting."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import combinations

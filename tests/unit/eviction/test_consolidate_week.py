@@ -1,7 +1,5 @@
 """Some days with a daily curve, small: what emptied nodes save, and what that costs."""
 
-from __future__ import annotations
-
 from ballast_lab.bench.consolidation import MOVED_A_DAY, run
 
 

@@ -1,7 +1,5 @@
 """Planners and checks of other packages come through entry points; what cannot be used is refused by name."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Noise moves nothing; what is uneven moves as before; of victims that relieve nearly as much the cheap one goes."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any

@@ -1,7 +1,5 @@
 """No plan breaks a budget, a limit or a minimum, in any order of execution and with failures in between."""
 
-from __future__ import annotations
-
 from collections import Counter
 from dataclasses import dataclass
 from fractions import Fraction

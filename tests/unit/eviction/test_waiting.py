@@ -1,7 +1,5 @@
 """Which pods room is made for, and how many more are expected."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

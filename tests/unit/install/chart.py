@@ -1,7 +1,5 @@
 """Renders the chart as Helm does, and finds things in what comes out."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

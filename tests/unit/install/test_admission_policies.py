@@ -1,7 +1,5 @@
 """What the admission policies leave of the rights that RBAC cannot narrow."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

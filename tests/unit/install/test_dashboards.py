@@ -1,7 +1,5 @@
 """Dashboards and alerts show only what is exported, in PromQL that parses."""
 
-from __future__ import annotations
-
 import json
 import re
 import subprocess

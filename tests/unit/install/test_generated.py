@@ -1,7 +1,5 @@
 """What scripts write into the chart is in step with what they read."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """The Dockerfile, read as a builder reads it."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from fnmatch import fnmatch

@@ -1,7 +1,5 @@
 """The policy that has replacements prefer the node that a plan counts on."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.unit.install.chart import NAMESPACE, Helm, Values, modes, of_kind

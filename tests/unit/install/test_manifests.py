@@ -1,7 +1,5 @@
 """What the chart renders is valid, restricted, and the same for Helm 3 and 4."""
 
-from __future__ import annotations
-
 import re
 from typing import Any
 

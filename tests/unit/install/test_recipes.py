@@ -1,7 +1,5 @@
 """The values of each installation page are what the chart takes, and what Ballast understands."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

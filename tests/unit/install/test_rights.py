@@ -1,7 +1,5 @@
 """Which rights the chart asks for, by mode: exactly these, and no others."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Every alert and every condition has a page."""
 
-from __future__ import annotations
-
 import ast
 import subprocess
 import sys

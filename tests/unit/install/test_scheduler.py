@@ -1,7 +1,5 @@
 """The second kube-scheduler, its certificate, and what is mounted where."""
 
-from __future__ import annotations
-
 import base64
 import subprocess
 from pathlib import Path

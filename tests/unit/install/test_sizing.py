@@ -1,7 +1,5 @@
 """The memory limit of the chart is what the bounds of all parts add up to."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """From values to the daemon's environment, and what the chart refuses."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """One version everywhere."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

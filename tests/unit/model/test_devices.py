@@ -1,7 +1,5 @@
 """What a node has of devices that are handed out in parts, and what a pod asks for and got."""
 
-from __future__ import annotations
-
 import pytest
 
 from ballast.model.devices import Claim, claim_in, claim_of, devices_of, parts_of

@@ -1,7 +1,5 @@
 """Durations as text, in the units of the settings and of Go."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 
 import pytest

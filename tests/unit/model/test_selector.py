@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import pytest
 
 from ballast.model.selector import Requirement, Selector, parse

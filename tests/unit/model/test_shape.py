@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import sys
 
 from ballast.model.shape import ContainerShape, shape_of

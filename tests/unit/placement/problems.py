@@ -1,7 +1,5 @@
 """Placement problems as documents, and a checker of its own that knows nothing of the solvers."""
 
-from __future__ import annotations
-
 import math
 from itertools import product
 from typing import Any

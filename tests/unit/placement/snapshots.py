@@ -1,7 +1,5 @@
 """Snapshots and pods for the tests of placement."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Plans that count more than cpu and memory."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from ballast.placement.assumed_pods import MOST_UNSEEN, UNSEEN_FOR, Assumptions, UnseenDecisions
 
 

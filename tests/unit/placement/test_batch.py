@@ -1,7 +1,5 @@
 """A batch is placed within room and rules, in its order, whatever the order of the input."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from random import Random
 from typing import Any

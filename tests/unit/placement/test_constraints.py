@@ -1,7 +1,5 @@
 """Where a pod may run: node selection, taints, ports, affinities, spread; each held against counting by hand."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import msgspec

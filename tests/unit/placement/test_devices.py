@@ -1,7 +1,5 @@
 """Evictions that give whole devices back, where parts of them are handed out."""
 
-from __future__ import annotations
-
 import msgspec
 import numpy as np
 

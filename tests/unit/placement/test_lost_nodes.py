@@ -1,7 +1,5 @@
 """Many lost nodes looked at together: the same answers as one after the other."""
 
-from __future__ import annotations
-
 import random
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Rules of pod specs in solvers, held against the planners' own constraints: pod by pod, all others present."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given

@@ -1,7 +1,5 @@
 """Redistribution beside the paper's procedure, tried word for word on small clusters where pods look at each other."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 
 import numpy as np

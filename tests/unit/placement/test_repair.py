@@ -1,7 +1,5 @@
 """Repair mends every fault that one move can mend, and makes none; held against counting by hand."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Iterator, Mapping
 

@@ -1,7 +1,5 @@
 """Small clusters for planners: nodes with sizes, pods with requests and use."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A day of sun with clouds, as a feed."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from ballast.power.policy import PowerPolicy

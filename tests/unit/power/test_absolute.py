@@ -1,7 +1,5 @@
 """An absolute budget: the watts of all replicas stay within the feed, whoever changed what."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Whole lives of an absolute budget: foreign hands, exclusions, autoscalers, restarts."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 from typing import Any
 

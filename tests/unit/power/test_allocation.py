@@ -1,7 +1,5 @@
 """Whose replicas change: published examples, and what went wrong elsewhere."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 
 import numpy as np

@@ -1,7 +1,5 @@
 """What every allocation keeps, whatever it is given."""
 
-from __future__ import annotations
-
 import random
 from collections import defaultdict
 from math import ceil, floor

@@ -1,7 +1,5 @@
 """Caps of autoscalers under an absolute budget: all or none, and lent while their owner is idle."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 from typing import Any
 

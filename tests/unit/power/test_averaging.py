@@ -1,7 +1,5 @@
 """A consumption that is averaged is met by an own part that is averaged over the same range."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 
 import pytest

@@ -1,7 +1,5 @@
 """A cloudy day under an absolute budget."""
 
-from __future__ import annotations
-
 from tests.unit.power.clouds import EACH, lived
 
 

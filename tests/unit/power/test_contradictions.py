@@ -1,7 +1,5 @@
 """An anchor whose reference and counts say opposite things, after changes by others: it is left, not kept for ever."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """The controller's options, one by one."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 from typing import Any
 

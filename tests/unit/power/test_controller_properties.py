@@ -1,7 +1,5 @@
 """What the controller keeps on any feed."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 from math import floor
 from typing import Any

@@ -1,7 +1,5 @@
 """Watts of replicas from consumption: with noise, with a lag, and against a wrong constant."""
 
-from __future__ import annotations
-
 import random
 from collections import deque
 

@@ -1,7 +1,5 @@
 """A budget by measured watts."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 
 from ballast.power.replay import NO_DEMAND, replay

@@ -1,7 +1,5 @@
 """Policies as they are written: exact, and refused with the key and the rule."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 from typing import Any
 

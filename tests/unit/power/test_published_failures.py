@@ -1,7 +1,5 @@
 """Where the published model fails: reproduced to the letter with `compat: paper`, absent otherwise."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

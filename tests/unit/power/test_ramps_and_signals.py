@@ -1,7 +1,5 @@
 """Beside the published model: ramps, and signals of the kinds its author replayed."""
 
-from __future__ import annotations
-
 import math
 import random
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """On the shapes that the published model was recorded on, an absolute budget stays within the feed, and near it."""
 
-from __future__ import annotations
-
 import pytest
 
 from ballast_lab.experiments.power.closed_loop import WAYS, lived

@@ -1,7 +1,5 @@
 """A bound that is known beforehand: held from its first minute on, and nothing is given up long before."""
 
-from __future__ import annotations
-
 import random
 from fractions import Fraction
 

@@ -1,7 +1,5 @@
 """Allocations on arrays are those of the plain implementation, to the replica."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 
 import pytest

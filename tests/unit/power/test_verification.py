@@ -1,7 +1,5 @@
 """Whether the draw moved as predicted: what is judged, what is missed, and what ends a judgement."""
 
-from __future__ import annotations
-
 import pytest
 
 from ballast.power.verification import SAMPLES, Verification

@@ -1,7 +1,5 @@
 """Another writer of our keys is recognised, named, and left alone with the node."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 

@@ -1,7 +1,5 @@
 """The contract of crane-scheduler's Dynamic plugin, read from its source: pkg/plugins/dynamic/stats.go."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 from typing import Any

@@ -1,7 +1,5 @@
 """Small snapshots for the tests of publishing."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 import numpy as np

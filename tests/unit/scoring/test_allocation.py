@@ -1,7 +1,5 @@
 """The strategies that read requests; a real kube-scheduler is asked in tests/cluster."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

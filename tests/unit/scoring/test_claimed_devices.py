@@ -1,7 +1,5 @@
 """Devices of ResourceSlices less what claims were given, and what pods ask for by claims."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Room on devices against packing by brute force, and the criterion that counts them."""
 
-from __future__ import annotations
-
 from functools import cache
 from itertools import combinations
 from typing import Any

@@ -1,7 +1,5 @@
 """Strategies of other packages, found by their entry points."""
 
-from __future__ import annotations
-
 import json
 import sys
 import tomllib

@@ -1,7 +1,5 @@
 """What strategies refuse to calculate with."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """The four strategies of Trimaran against a reading of upstream's code, one node at a time, in plain numbers."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """load-variation against the vectors of Trimaran's own tests, and on snapshots."""
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Mapping

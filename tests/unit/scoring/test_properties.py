@@ -1,7 +1,5 @@
 """What holds for every strategy, whatever the nodes, pods and loads."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The dominant-residual criterion against a literal reading of its formula."""
 
-from __future__ import annotations
-
 import json
 import math
 import random

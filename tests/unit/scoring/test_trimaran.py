@@ -1,7 +1,5 @@
 """Every vector of Trimaran's own tests that scores something, through the files and keys a user gives."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

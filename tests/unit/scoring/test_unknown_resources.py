@@ -1,7 +1,5 @@
 """Pods that ask for resources of any name: they fit nowhere, and leave nothing behind."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Resources beside cpu and memory in scores, with weights."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

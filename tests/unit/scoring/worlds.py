@@ -1,7 +1,5 @@
 """Fleets for the tests, from cluster and metrics documents as users give them."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path

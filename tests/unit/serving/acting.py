@@ -1,7 +1,5 @@
 """Documents of power, plans and evictions as JSON, and as the daemon leaves them on the board."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable
 from typing import Any

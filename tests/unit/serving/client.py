@@ -1,7 +1,5 @@
 """A small HTTP client that shows exactly what was on the wire."""
 
-from __future__ import annotations
-
 import http.client
 import json
 from dataclasses import dataclass

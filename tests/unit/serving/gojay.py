@@ -1,7 +1,5 @@
 """How gojay 1.2.13, the JSON reader inside Trimaran, turns digits into a float (decode_number_float.go)."""
 
-from __future__ import annotations
-
 import math
 
 MAX_INT64 = 2**63 - 1

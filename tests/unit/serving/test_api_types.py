@@ -1,7 +1,5 @@
 """What the daemon answers is what `api_types` says: no key more, none less, in the same order."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Who may ask: tokens, certificates, browsers' hosts, and how often."""
 
-from __future__ import annotations
-
 import asyncio
 import http.client
 import json

@@ -1,7 +1,5 @@
 """The wire of a scheduler's extender."""
 
-from __future__ import annotations
-
 import json
 import random
 import socket

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from ballast.serving.board import Board, Check, DaemonAnswers
 from tests.unit.serving.client import ask
 from tests.unit.serving.world import board_of, serving, snapshot

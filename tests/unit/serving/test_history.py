@@ -1,7 +1,5 @@
 """A day in five-minute means: what is kept, what is forgotten, and how much memory it takes."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given

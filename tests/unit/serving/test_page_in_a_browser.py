@@ -1,7 +1,5 @@
 """The page as a browser shows it: every view in three widths, light and dark, and what is written there."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from pathlib import Path

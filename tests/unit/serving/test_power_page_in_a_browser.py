@@ -1,7 +1,5 @@
 """What the page tells of an absolute budget: draws beside the feed, members over time, learned watts, what is ahead."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from typing import Any

@@ -1,7 +1,5 @@
 """The documents of power, plans and evictions are byte for byte the recorded ones."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path

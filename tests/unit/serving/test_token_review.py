@@ -1,7 +1,5 @@
 """Tokens of the cluster for `/metrics` and the API: who is asked, what is kept, and for how long."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any

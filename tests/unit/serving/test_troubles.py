@@ -1,7 +1,5 @@
 """What is wrong now: causes first, with advice, and nothing that is as it should be."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from hypothesis import given

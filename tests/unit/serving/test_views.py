@@ -1,7 +1,5 @@
 """The fleet in columns and the overview, over HTTP."""
 
-from __future__ import annotations
-
 import gzip
 
 from ballast.base.errors import BallastError

@@ -1,7 +1,5 @@
 """Snapshots and servers for the tests of serving."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 

@@ -1,7 +1,5 @@
 """A Prometheus that answers from functions: query and time → {label values: value}."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field

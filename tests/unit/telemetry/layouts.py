@@ -1,7 +1,5 @@
 """Prometheus servers as users label them: `Layout.evaluate` answers queries of the presets over plain series."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field

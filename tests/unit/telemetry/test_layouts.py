@@ -1,7 +1,5 @@
 """Each layout works as installed, or names a line that makes it work when copied; no number is ever wrong."""
 
-from __future__ import annotations
-
 import shlex
 from collections.abc import Mapping
 from dataclasses import replace

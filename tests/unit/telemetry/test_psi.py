@@ -1,7 +1,5 @@
 """A node's CPU pressure less what CPU quotas explain: the arithmetic of the preset on tasks whose truth is known."""
 
-from __future__ import annotations
-
 import math
 import random
 from collections.abc import Sequence

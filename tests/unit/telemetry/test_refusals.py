@@ -1,7 +1,5 @@
 """What servers say in plain text is quoted, bounded and without secrets."""
 
-from __future__ import annotations
-
 import pytest
 from responses import RequestsMock
 

@@ -1,7 +1,5 @@
 """No secret of a source comes back in what is said of it."""
 
-from __future__ import annotations
-
 import base64
 import json
 import ssl

@@ -1,7 +1,5 @@
 """Real sockets: what a person reads when something between us and Prometheus is wrong."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import socket

@@ -1,7 +1,5 @@
 """One window where a test needs no more."""
 
-from __future__ import annotations
-
 from ballast.model.sample import Floats, Ints
 from ballast.model.snapshot import Window
 from ballast.windows.ring import Ring

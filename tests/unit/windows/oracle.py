@@ -1,7 +1,5 @@
 """Windows as anyone would write them: dictionaries and loops."""
 
-from __future__ import annotations
-
 import math
 import statistics
 from collections.abc import Iterable

@@ -1,7 +1,5 @@
 """The ring and its statistics against dictionaries and loops."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Decisions against a naive reading of the whole history."""
 
-from __future__ import annotations
-
 import math
 from itertools import pairwise
 

@@ -1,7 +1,5 @@
 """What the ring keeps, and for whom."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Windows against naive formulas."""
 
-from __future__ import annotations
-
 import statistics
 
 import numpy as np

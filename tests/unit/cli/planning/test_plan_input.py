@@ -1,7 +1,5 @@
 """What `ballast plan` does with unusual, bad and missing input."""
 
-from __future__ import annotations
-
 import json
 import random
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Where plans of `ballast plan` may put pods, and which nodes they empty."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from typing import Any

@@ -1,7 +1,5 @@
 """`ballast plan redistribute`: where pods land follows the keys of dominant-residual."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path

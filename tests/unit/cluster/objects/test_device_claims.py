@@ -1,7 +1,5 @@
 """Resource claims as the API server writes them (resource.k8s.io/v1)."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What is kept of objects that are larger than they need to be."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """One copy of equal values, and none of values that no object has any more."""
 
-from __future__ import annotations
-
 from collections import deque
 
 from hypothesis import given

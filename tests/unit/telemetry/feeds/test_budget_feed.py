@@ -1,7 +1,5 @@
 """The watts of a policy, from every kind of feed, and what a workload's own load asks for."""
 
-from __future__ import annotations
-
 import json
 from concurrent.futures import Future
 from fractions import Fraction
