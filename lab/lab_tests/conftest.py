@@ -1,8 +1,13 @@
-"""The tests of the lab are slow: whole clusters, and whole experiments."""
+"""The tests of the lab are slow: whole clusters, and whole experiments. Its commands are run as all others."""
 
 from pathlib import Path
 
 import pytest
+
+from tests.unit.cli.conftest import ballast, status
+from tests.unit.daemon.conftest import nowhere
+
+__all__ = ["ballast", "nowhere", "status"]
 
 HERE = Path(__file__).parent
 

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from ballast.eviction.rules import GateRules
+from ballast_lab.bench.even_world import noisy_day
 from ballast_lab.bench.rows import Row
-from tests.unit.daemon.even_world import noisy_day
 
 WORLDS = ((5, 20), (40, 20), (200, 30))
 NOISES = (0.02, 0.05, 0.1)

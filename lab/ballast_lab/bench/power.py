@@ -32,10 +32,9 @@ from ballast.power.policy import PowerPolicy
 from ballast.power.policy_reader import read
 from ballast.settings import load
 from ballast.telemetry.feeds.budget_feed import Watts
-from ballast_lab.bench import emergency
+from ballast_lab.bench import clouds, emergency
 from ballast_lab.bench.rows import Row, at_most
 from tests.fakes import FakeClock
-from tests.unit.power import clouds
 
 TARGETS = 500
 REPLICAS = 10_000

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 import yaml
 
+from lab_tests.solvers.problems import broken, value
 from tests.unit.cli.clusters import node, pod, pod_metrics, watcher
 from tests.unit.cli.conftest import Run
-from tests.unit.placement.problems import broken, value
 
 Json = dict[str, Any]
 KEYS = [

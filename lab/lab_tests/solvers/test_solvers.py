@@ -11,8 +11,8 @@ from ballast.solving.units import units
 from ballast_lab.solvers import SOLVERS, solve
 from ballast_lab.solvers.exact import standing_out
 from ballast_lab.solvers.problem_file import problem_of
+from lab_tests.solvers.problems import Json, all_placements, broken, documents, value
 from tests.properties import examples
-from tests.unit.placement.problems import Json, all_placements, broken, documents, value
 
 OURS = tuple(name for name in SOLVERS if name != "genetic-paper")
 FEW = examples(15, suppress_health_check=[HealthCheck.too_slow])

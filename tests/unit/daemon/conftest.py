@@ -7,7 +7,7 @@ from tests.unit.daemon.rig import Rig, rig
 
 
 @pytest.fixture(autouse=True)
-def _nowhere(monkeypatch: pytest.MonkeyPatch) -> None:
+def nowhere(monkeypatch: pytest.MonkeyPatch) -> None:
     """Not in a pod, whatever the machine's environment says."""
     for name in ("POD_NAME", "POD_NAMESPACE", "KUBERNETES_SERVICE_HOST"):
         monkeypatch.delenv(name, raising=False)

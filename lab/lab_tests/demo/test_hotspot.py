@@ -10,8 +10,6 @@ from ballast_lab.simulator.extender_client import Extender
 from ballast_lab.simulator.kube.kinds import POD
 from tests.unit.daemon.rig import until
 
-pytestmark = pytest.mark.slow
-
 FALLEN = 0.85
 """Spread of cpu, as a share of the first, at which the test has seen enough."""
 

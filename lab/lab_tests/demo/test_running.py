@@ -21,8 +21,6 @@ from ballast_lab.demo.running import Options, run
 from ballast_lab.simulator import EmbeddedCluster, World
 from tests.unit.daemon.rig import PATIENCE
 
-pytestmark = pytest.mark.slow
-
 
 def start(*arguments: str) -> subprocess.Popen[str]:
     environment = {key: value for key, value in os.environ.items() if not key.startswith(("BALLAST_", "POD_"))}

@@ -5,9 +5,7 @@ from pathlib import Path
 import pytest
 
 from ballast.eviction.rules import GateRules
-from tests.unit.daemon.even_world import noisy_day
-
-pytestmark = pytest.mark.slow
+from ballast_lab.bench.even_world import noisy_day
 
 
 @pytest.mark.parametrize("noise", [0.02, 0.1])

@@ -14,8 +14,6 @@ from typer.testing import CliRunner
 from ballast.base.errors import UsageError
 from ballast.cli.app import app
 
-pytestmark = pytest.mark.slow
-
 
 def start(*arguments: str) -> subprocess.Popen[str]:
     environment = {key: value for key, value in os.environ.items() if not key.startswith("BALLAST_")}

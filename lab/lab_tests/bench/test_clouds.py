@@ -1,6 +1,6 @@
 """A cloudy day under an absolute budget."""
 
-from tests.unit.power.clouds import EACH, lived
+from ballast_lab.bench.clouds import EACH, lived
 
 
 def test_a_cloudy_morning_stays_within_the_feed_and_uses_it() -> None:

@@ -11,8 +11,6 @@ import pytest
 from lab_tests.experiments.traces import write_planetlab
 from tests.unit.cli.conftest import Run
 
-pytestmark = pytest.mark.slow
-
 REQUESTS = [[(1 + size) * 100, (1 + kind) * 512, 20 * kind] for kind in range(3) for size in range(4)]
 
 
