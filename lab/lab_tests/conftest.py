@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.cli.conftest import ballast, status
 from tests.unit.daemon.conftest import nowhere
+from tests.worlds.commands import ballast, status
 
 __all__ = ["ballast", "nowhere", "status"]
 

@@ -19,7 +19,7 @@ from ballast_lab.harness.scheduler import STOCK, scheduler
 from ballast_lab.harness.waiting import eventually
 from ballast_lab.harness.worlds import WORLDS, accepted_by_size, arrivals, nodes_of, place, pods_of
 from tests.cluster.test_extender import ballast
-from tests.unit.install.chart import modes
+from tests.worlds.chart import modes
 
 LOAD = 0.3
 NODES = [f"n{number}" for number in range(4)]

@@ -10,8 +10,8 @@ from ballast_lab.harness.process import Process, free_port
 from ballast_lab.harness.prometheus import Prometheus, Target, answers, prometheus
 from ballast_lab.harness.tools import Tools
 from ballast_lab.harness.waiting import eventually
-from tests.unit.install.chart import CHART
 from tests.unit.install.test_dashboards import DASHBOARDS, shown
+from tests.worlds.chart import CHART
 
 VARIABLES = {
     "$__rate_interval": "1m",

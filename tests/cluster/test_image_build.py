@@ -11,8 +11,8 @@ import pytest
 
 from ballast import __version__
 from ballast_lab.simulator import EmbeddedCluster, World
-from tests.unit.install.chart import ROOT
 from tests.unit.install.test_image import argument, stages
+from tests.worlds.chart import ROOT
 
 LEFT_OUT = shutil.ignore_patterns("__pycache__", "*.pyc", "*.egg-info")
 

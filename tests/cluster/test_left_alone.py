@@ -18,7 +18,7 @@ from ballast_lab.harness.control_plane import RUNS, ControlPlane
 from ballast_lab.harness.evicting import DEPLOYMENTS, deployment, is_ready
 from ballast_lab.harness.objects import PODS, pod
 from ballast_lab.harness.waiting import eventually
-from tests.http_answers import AnsweringHandler
+from tests.worlds.http_handler import AnsweringHandler
 
 JOBS = "/apis/batch/v1/namespaces/default/jobs"
 SETS = "/apis/apps/v1/namespaces/default/statefulsets"

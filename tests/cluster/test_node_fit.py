@@ -31,7 +31,7 @@ from ballast_lab.harness.random_devices import DEVICES, make_devices
 from ballast_lab.harness.random_pods import EAGER, HOST, TESTED, ZONE, RandomPods
 from ballast_lab.harness.scheduler import scheduler
 from ballast_lab.harness.waiting import eventually
-from tests.http_answers import AnsweringHandler
+from tests.worlds.http_handler import AnsweringHandler
 
 Json = dict[str, Any]
 

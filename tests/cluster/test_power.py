@@ -17,7 +17,7 @@ from ballast_lab.harness.power_feed import PowerFeed
 from ballast_lab.harness.prometheus import prometheus
 from ballast_lab.harness.scheduler import STOCK, scheduler
 from ballast_lab.harness.waiting import eventually, throughout
-from tests.contract.keda import CRD
+from tests.worlds.keda import CRD
 
 APPS = "/apis/apps/v1/namespaces/default"
 HPAS = "/apis/autoscaling/v2/namespaces/default/horizontalpodautoscalers"

@@ -13,9 +13,9 @@ from ballast.base.metrics import Metrics
 from ballast.cluster.cache import Cache
 from ballast.cluster.write import Result
 from ballast_lab.harness.control_plane import ControlPlane
-from tests.contract import keda
 from tests.contract.objects import Client, client, eventually, kube_api
 from tests.contract.test_power_actuators import Bench, only
+from tests.worlds import keda
 
 __all__ = ["client", "kube_api"]
 _SYNC = 40.0

@@ -14,7 +14,7 @@ from ballast_lab.harness.control_plane import ControlPlane
 from ballast_lab.harness.objects import add_nodes, node, placements, pod
 from ballast_lab.harness.scheduler import scheduler
 from ballast_lab.harness.waiting import eventually
-from tests.unit.install.chart import one
+from tests.worlds.chart import one
 
 SPACE = "opted-in"
 PODS = f"/api/v1/namespaces/{SPACE}/pods"

@@ -16,8 +16,8 @@ from ballast.cluster.write import Result, WriteOutcome
 from ballast.cluster.writer import EmergencyWriter, Pace, Writer
 from ballast.model.pod import Pod
 from ballast.power.policy import PowerPolicy
-from tests.contract import keda
 from tests.contract.objects import Client, eventually
+from tests.worlds import keda
 
 CLOCK = SystemClock()
 ORIGINAL = "ballast.dev/original-max-replicas"

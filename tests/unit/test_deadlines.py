@@ -12,7 +12,7 @@ from ballast.base.errors import AnswerTooLarge, SourceUnavailable, Unreachable
 from ballast.base.metrics import Metrics
 from ballast.cluster.client import KubeApi
 from ballast.telemetry.http import HttpSession
-from tests.unit.cluster.server import configuration
+from tests.worlds.http_server import configuration
 
 DEADLINE = 0.3
 PATIENCE = 30.0

@@ -51,7 +51,7 @@ def test_a_resource_that_the_preset_lacks_is_named(site: Path, monkeypatch: pyte
 def test_the_check_is_the_last_row_and_decides(site: Path) -> None:
     program = """
 from ballast.eviction.gate import NAMES
-from tests.unit.eviction.worlds import Shop
+from tests.worlds.shop import Shop
 print(NAMES[-1])
 for role in ("primary", "replica"):
     verdict = Shop().with_pod(labels={"app": "web", "example.com/role": role}).verdict("primary")

@@ -5,7 +5,7 @@ from typing import Any
 from ballast.power.policy import PowerPolicy
 from ballast.power.replay import Replay, replay
 from ballast_lab.experiments.power.signals import CLOUD_HOURS, CLOUD_TICK, cloudy_day
-from tests.unit.power.worlds import policy, samples
+from tests.worlds.power import policy, samples
 
 EACH = 50
 

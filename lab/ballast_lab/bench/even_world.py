@@ -14,7 +14,7 @@ from ballast_lab.simulator import World
 from ballast_lab.simulator.objects import GIB
 from ballast_lab.simulator.usage import Usage
 from ballast_lab.simulator.world import SHAPES
-from tests.unit.daemon.rig import Rig, rig, until
+from tests.worlds.daemons import Rig, rig, until
 
 MEAN, HIGH, WINDOW, STEP = 0.6, 0.8, 900.0, 30.0
 _KNOTS, _COLUMNS = 1021, 8191

@@ -18,7 +18,7 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 from ballast_lab.bench.rows import Row, at_most
-from tests.http_answers import AnsweringHandler
+from tests.worlds.http_handler import AnsweringHandler
 
 NODES = 5_000
 PODS = 30_000

@@ -18,7 +18,7 @@ from ballast.model.snapshot import Snapshot
 from ballast.serving.rendering import render
 from ballast_lab.bench.rows import Row, at_most
 from ballast_lab.harness.browser import Tab, browser
-from tests.unit.serving.world import TIME, board_of, serving, snapshot
+from tests.worlds.board import TIME, board_of, serving, snapshot
 
 SIZES = 5_000, 15_000
 RESOURCES = "cpu", "memory", "disk", "network"

@@ -16,7 +16,7 @@ import psutil
 
 from ballast_lab.bench.processes import Simulated, apart, simulated
 from ballast_lab.bench.rows import Row, all_equal, at_most, times
-from tests.fakes import FakeClock
+from tests.worlds.clock import FakeClock
 
 if TYPE_CHECKING:
     from ballast.runtime.daemon import Daemon

@@ -34,7 +34,7 @@ from ballast.settings import load
 from ballast.telemetry.feeds.budget_feed import Watts
 from ballast_lab.bench import clouds, emergency
 from ballast_lab.bench.rows import Row, at_most
-from tests.fakes import FakeClock
+from tests.worlds.clock import FakeClock
 
 TARGETS = 500
 REPLICAS = 10_000

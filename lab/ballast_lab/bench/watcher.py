@@ -10,7 +10,7 @@ from multiprocessing.connection import Connection
 
 from ballast.serving.rendering import render
 from ballast_lab.bench.rows import Row, at_most, times
-from tests.unit.serving.world import board_of, fleet, serving
+from tests.worlds.board import board_of, fleet, serving
 
 NODES = 5_000
 READS = 300

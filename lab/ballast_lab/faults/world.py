@@ -23,7 +23,7 @@ from ballast_lab.harness.prometheus import prometheus
 from ballast_lab.harness.scheduler import STOCK, scheduler
 from ballast_lab.harness.tools import Tools
 from ballast_lab.harness.waiting import eventually
-from tests.contract.keda import CRD
+from tests.worlds.keda import CRD
 
 
 @dataclass

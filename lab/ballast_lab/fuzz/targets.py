@@ -45,7 +45,7 @@ from ballast.telemetry.feeds import power_feed, power_schedule
 from ballast.telemetry.metrics_server import MetricsServerSource
 from ballast_lab.experiments.worlds import worlds
 from ballast_lab.solvers.problem_file import problem_of
-from tests.unit.cli import clusters
+from tests.worlds import printed
 
 NOW = 1_700_000_000.0
 REFUSED = (BallastError, ValueError)
@@ -85,8 +85,8 @@ def _path(read: Callable[[Path], object]) -> Callable[[bytes], object]:
     return run
 
 
-NODE = clusters.node("a", metadata={"annotations": {"ballast.dev/window": "{}"}, "labels": {"zone": "x"}})
-POD = clusters.pod(
+NODE = printed.node("a", metadata={"annotations": {"ballast.dev/window": "{}"}, "labels": {"zone": "x"}})
+POD = printed.pod(
     *("web-1", "100m", "1Gi", "a"),
     spec={
         "affinity": {
@@ -103,8 +103,8 @@ POD = clusters.pod(
         "volumes": [{"name": "v", "emptyDir": {"medium": "Memory"}}],
     },
 )
-WORKLOADS = clusters.workload("web", 2)
-BUDGET = clusters.budget("web", "web", 1)
+WORKLOADS = printed.workload("web", 2)
+BUDGET = printed.budget("web", "web", 1)
 
 
 class _Keep:
@@ -230,8 +230,8 @@ _MATRIX = {
         "result": [{"metric": {"instance": "a:9100"}, "values": [[NOW, "0.5"], [NOW + 15, "NaN"]]}],
     },
 }
-_NODE_METRICS = {"items": [{"metadata": {"name": "a"}, "timestamp": clusters.LONG_AGO, "usage": {"cpu": "250m"}}]}
-_POD_METRICS = clusters.pod_metrics({"shop/web-1": ("100m", "1Gi")})
+_NODE_METRICS = {"items": [{"metadata": {"name": "a"}, "timestamp": printed.LONG_AGO, "usage": {"cpu": "250m"}}]}
+_POD_METRICS = printed.pod_metrics({"shop/web-1": ("100m", "1Gi")})
 _PROBLEM = {
     "resources": ["cpu"],
     "weights": {"cpu": 1},
@@ -312,7 +312,7 @@ TARGETS: Mapping[str, Target] = {
     ),
     "cluster file": Target(
         lambda body: files.cluster(msgspec.json.decode(body)),
-        [_json(clusters.listed(NODE, POD, *WORKLOADS, BUDGET))],
+        [_json(printed.listed(NODE, POD, *WORKLOADS, BUDGET))],
         NO_DOCUMENT,
         3,
     ),
@@ -324,7 +324,7 @@ TARGETS: Mapping[str, Target] = {
     ),
     "metrics file": Target(
         lambda body: metrics(msgspec.json.decode(body), "m"),
-        [_json(clusters.watcher({"a": (30.0, 20.0)}))],
+        [_json(printed.watcher({"a": (30.0, 20.0)}))],
         NO_DOCUMENT,
     ),
     "pod metrics file": Target(

@@ -14,7 +14,7 @@ from ballast_lab.harness.api import APPLY, Api, Json
 from ballast_lab.harness.control_plane import ControlPlane
 from ballast_lab.harness.rights import granted
 from ballast_lab.harness.waiting import eventually
-from tests.unit.install.chart import NAMESPACE, ROOT, Helm, environment, one
+from tests.worlds.chart import NAMESPACE, ROOT, Helm, environment, one
 
 _CLUSTER_WIDE = frozenset(
     (

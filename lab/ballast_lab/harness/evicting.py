@@ -31,7 +31,7 @@ from ballast.model.pod import Pod
 from ballast.model.snapshot import Snapshot, Window
 from ballast_lab.harness.api import Api, Json
 from ballast_lab.harness.waiting import eventually
-from tests.unit.actuation.evicting_api import FakeExtender
+from tests.worlds.evicting import FakeExtender
 
 KINDS = ("deployments", "replicasets", "statefulsets", "poddisruptionbudgets", "namespaces")
 DEPLOYMENTS = "/apis/apps/v1/namespaces/default/deployments"

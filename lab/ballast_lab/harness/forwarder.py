@@ -8,7 +8,7 @@ from contextlib import closing, suppress
 from http.server import ThreadingHTTPServer
 from urllib.parse import urlsplit
 
-from tests.http_answers import AnsweringHandler
+from tests.worlds.http_handler import AnsweringHandler
 
 
 class Forwarder:

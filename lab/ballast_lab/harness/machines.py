@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from http.server import ThreadingHTTPServer
 
 from ballast_lab.harness.prometheus import Target
-from tests.http_answers import AnsweringHandler
+from tests.worlds.http_handler import AnsweringHandler
 
 _MEMORY = 32 * 2**30
 

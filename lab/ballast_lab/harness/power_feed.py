@@ -6,7 +6,7 @@ import threading
 from http.server import ThreadingHTTPServer
 
 from ballast_lab.harness.prometheus import Target
-from tests.http_answers import AnsweringHandler
+from tests.worlds.http_handler import AnsweringHandler
 
 
 class PowerFeed:

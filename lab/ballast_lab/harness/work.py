@@ -13,7 +13,7 @@ from ballast_lab.harness.api import Api, Json
 from ballast_lab.harness.machines import Machines
 from ballast_lab.harness.objects import PODS
 from ballast_lab.harness.prometheus import Target
-from tests.http_answers import AnsweringHandler
+from tests.worlds.http_handler import AnsweringHandler
 
 Use = tuple[float, float]
 """Cores and bytes."""

@@ -8,7 +8,7 @@ from ballast_lab.demo import hotspot
 from ballast_lab.demo.running import Options, run
 from ballast_lab.simulator.extender_client import Extender
 from ballast_lab.simulator.kube.kinds import POD
-from tests.unit.daemon.rig import until
+from tests.worlds.daemons import until
 
 FALLEN = 0.85
 """Spread of cpu, as a share of the first, at which the test has seen enough."""

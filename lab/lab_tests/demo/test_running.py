@@ -19,7 +19,7 @@ from ballast.settings import load
 from ballast_lab.demo import running as demo
 from ballast_lab.demo.running import Options, run
 from ballast_lab.simulator import EmbeddedCluster, World
-from tests.unit.daemon.rig import PATIENCE
+from tests.worlds.daemons import PATIENCE
 
 
 def start(*arguments: str) -> subprocess.Popen[str]:

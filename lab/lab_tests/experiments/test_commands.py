@@ -9,7 +9,7 @@ from xml.etree import ElementTree
 import pytest
 
 from lab_tests.experiments.traces import write_planetlab
-from tests.unit.cli.conftest import Run
+from tests.worlds.commands import Run
 
 REQUESTS = [[(1 + size) * 100, (1 + kind) * 512, 20 * kind] for kind in range(3) for size in range(4)]
 

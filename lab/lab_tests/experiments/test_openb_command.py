@@ -8,7 +8,7 @@ from xml.etree import ElementTree
 import pytest
 
 from lab_tests.experiments.openb_samples import trace
-from tests.unit.cli.conftest import Run
+from tests.worlds.commands import Run
 
 
 @pytest.fixture

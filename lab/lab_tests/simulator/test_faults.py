@@ -5,7 +5,7 @@ import requests
 
 from ballast_lab.simulator import EmbeddedCluster
 from lab_tests.simulator.client import Client
-from tests.fakes import FakeClock
+from tests.worlds.clock import FakeClock
 
 NODES = "/api/v1/nodes"
 

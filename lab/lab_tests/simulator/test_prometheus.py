@@ -5,7 +5,7 @@ import pytest
 
 from ballast_lab.simulator import EmbeddedCluster
 from lab_tests.simulator.client import Client
-from tests.fakes import FakeClock
+from tests.worlds.clock import FakeClock
 
 CPU = (
     "max by (instance, cluster) ("

@@ -6,7 +6,7 @@ import requests
 from ballast_lab.simulator import EmbeddedCluster, World
 from ballast_lab.simulator.kube.kinds import CONFIG_MAP, NODE
 from lab_tests.simulator.client import MERGE, Client
-from tests.fakes import FakeClock
+from tests.worlds.clock import FakeClock
 
 NODES = "/api/v1/nodes"
 END = "k8s.io/initial-events-end"

@@ -8,8 +8,8 @@ from ballast_lab.simulator.kube.kinds import KINDS, NODE, POD
 from ballast_lab.simulator.kube.store import Store
 from ballast_lab.simulator.population import populate
 from lab_tests.simulator.client import Client
-from tests.fakes import FakeClock
 from tests.properties import examples
+from tests.worlds.clock import FakeClock
 
 
 def contents(world: World) -> list[bytes]:

@@ -7,8 +7,8 @@ import pytest
 import yaml
 
 from lab_tests.solvers.problems import broken, value
-from tests.unit.cli.clusters import node, pod, pod_metrics, watcher
-from tests.unit.cli.conftest import Run
+from tests.worlds.commands import Run
+from tests.worlds.printed import node, pod, pod_metrics, watcher
 
 Json = dict[str, Any]
 KEYS = [

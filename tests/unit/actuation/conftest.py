@@ -1,6 +1,6 @@
 import pytest
 
-from tests.unit.actuation.evicting_api import NODES, EvictingApi
+from tests.worlds.evicting import NODES, EvictingApi
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from ballast.actuation.scaling.target_status import Actuator
 from ballast.base.errors import ClusterError
 from ballast.cluster.write import Result
 from ballast.power.policy import PowerPolicy
-from tests.unit.actuation.power_rig import (
+from tests.worlds.scaling import (
     APPS,
     HPAS,
     KEDA,

@@ -2,7 +2,7 @@
 
 from ballast.actuation.scaling.memory import CEILINGS_LAST, SETTLED, SILENT, Ceilings
 from ballast.model.workload import Workload
-from tests.fakes import FakeClock
+from tests.worlds.clock import FakeClock
 
 NAME = "ns/db"
 

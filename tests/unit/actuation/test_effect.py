@@ -10,8 +10,8 @@ from ballast.actuation.eviction.evictor import ENOUGH, OVER, ApiErrors
 from ballast.actuation.eviction.records import Loads, Running, StepRecord, StepStatus
 from ballast.base.metrics import Metrics
 from ballast.eviction.plan import Move
-from tests.fakes import FakeClock
-from tests.unit.actuation.evicting_api import GIB, NODES, NOW, nodes, snapshot
+from tests.worlds.clock import FakeClock
+from tests.worlds.evicting import GIB, NODES, NOW, nodes, snapshot
 
 ALL = {node.name: node for node in nodes()}
 LOAD = {"n0": {"cpu": -0.1}, "n1": {"cpu": 0.1}}

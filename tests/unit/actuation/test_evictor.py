@@ -9,7 +9,7 @@ import pytest
 from ballast.base.errors import ClusterError
 from ballast.eviction.recent_evictions import STOP_FOR
 from ballast.eviction.rules import UNLIMITED, EvictionLimit, GateRules
-from tests.unit.actuation.evicting_api import FREE, KEY, NODES, NOW, WINDOW, EvictingApi, Replica, plans
+from tests.worlds.evicting import FREE, KEY, NODES, NOW, WINDOW, EvictingApi, Replica, plans
 
 
 def test_a_step_is_written_down_before_it_is_taken_and_evicts_this_very_pod(server: EvictingApi) -> None:

@@ -10,7 +10,7 @@ from ballast.base.errors import ClusterError, TooManyRequests, Unreachable
 from ballast.eviction.gate import NAMES, PASSED, Gate
 from ballast.eviction.rules import UNLIMITED, EvictionLimit, GateRules
 from ballast.model.pod import Pod
-from tests.unit.actuation.evicting_api import NODES, Crash, EvictingApi, Replica
+from tests.worlds.evicting import NODES, Crash, EvictingApi, Replica
 
 HOURLY = 4
 RULES = GateRules(

@@ -11,7 +11,7 @@ from ballast.base.errors import ClusterError, Forbidden, TooManyRequests, Unreac
 from ballast.model.marks import EVICTS_ITSELF
 from ballast.model.selector import Requirement, Selector
 from ballast.model.workload import DisruptionBudget
-from tests.unit.actuation.evicting_api import FREE, KEY, NOW, EvictingApi, Replica, plans
+from tests.worlds.evicting import FREE, KEY, NOW, EvictingApi, Replica, plans
 
 
 def test_a_pod_of_another_uid_or_on_another_node_is_not_evicted(server: EvictingApi) -> None:

@@ -7,7 +7,7 @@ import msgspec
 from ballast.actuation.eviction.evictor import Evictor
 from ballast.actuation.eviction.records import StepRecord
 from ballast.actuation.eviction.replacement_reservations import ReplacementReservations
-from tests.unit.actuation.evicting_api import FREE, NOW, ONE, EvictingApi, FakeExtender, Replica
+from tests.worlds.evicting import FREE, NOW, ONE, EvictingApi, FakeExtender, Replica
 
 
 def test_a_redistribution_evicts_one_and_holds_the_room_for_those_that_wait(server: EvictingApi) -> None:

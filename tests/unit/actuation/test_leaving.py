@@ -11,9 +11,9 @@ from ballast.base.metrics import Metrics
 from ballast.cluster.writer import Pace, Writer
 from ballast.model.node import Node, Taint
 from ballast.model.pod import Owner, Pod
-from tests.fakes import FakeClock
-from tests.unit.actuation.evicting_api import EvictingApi, FakeExtender, Replica
-from tests.unit.cluster.fake_api import FakeApi
+from tests.worlds.clock import FakeClock
+from tests.worlds.evicting import EvictingApi, FakeExtender, Replica
+from tests.worlds.kube_api import FakeApi
 
 LEAVING = {"key": "ballast.dev/leaving", "effect": "PreferNoSchedule"}
 LOADED = {"key": "ballast.dev/loaded", "effect": "PreferNoSchedule"}

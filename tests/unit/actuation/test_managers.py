@@ -6,7 +6,7 @@ import pytest
 
 from ballast.actuation.scaling.memory import titled
 from ballast.actuation.scaling.scale import manager_of
-from tests.unit.cluster.fake_api import FakeApi
+from tests.worlds.kube_api import FakeApi
 
 
 def owned(*entries: Any) -> FakeApi:

@@ -3,10 +3,10 @@
 from ballast.actuation.eviction.records import StepRecord
 from ballast.actuation.eviction.replacement_reservations import BOUND_WITHIN, ReplacementReservations, all_bound
 from ballast.model.pod import Owner, Pod
-from tests.fakes import FakeClock
-from tests.unit.actuation.evicting_api import EvictingApi, FakeExtender
 from tests.unit.actuation.test_leaving import LEAVING, LOADED, Yard
 from tests.unit.actuation.test_loaded import snapshot
+from tests.worlds.clock import FakeClock
+from tests.worlds.evicting import EvictingApi, FakeExtender
 
 LOADS = [[0.9], [0.8], [0.2], [0.1]]
 AIM, OTHER_AIM = "n2", "n3"

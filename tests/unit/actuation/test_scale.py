@@ -8,7 +8,7 @@ from ballast.actuation.scaling.memory import SETTLED
 from ballast.actuation.scaling.target_status import Actuator
 from ballast.cluster.write import Result
 from ballast.model.pod import Pod
-from tests.unit.actuation.power_rig import APPS, ROLLOUTS, Rig, autoscaler, meta, policy, refuse, workload
+from tests.worlds.scaling import APPS, ROLLOUTS, Rig, autoscaler, meta, policy, refuse, workload
 
 API = f"{APPS}/deployments/api"
 

@@ -10,8 +10,8 @@ from ballast.actuation.scaling.target_status import ObstacleKind
 from ballast.cluster.write import Result
 from ballast.model.pod import Pod
 from ballast.model.workload import Workload
-from tests.fakes import FakeClock
-from tests.unit.actuation.power_rig import APPS, HPAS, Rig, autoscaler, policy, workload
+from tests.worlds.clock import FakeClock
+from tests.worlds.scaling import APPS, HPAS, Rig, autoscaler, policy, workload
 
 API = f"{APPS}/deployments/api"
 HPA = f"{HPAS}/api"

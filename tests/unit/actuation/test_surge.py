@@ -12,9 +12,9 @@ from ballast.cluster.state import StateStore
 from ballast.cluster.writer import Pace, Writer
 from ballast.model.pod import Owner, Pod
 from ballast.model.workload import Workload
-from tests.fakes import FakeClock
-from tests.unit.actuation.evicting_api import Crash
-from tests.unit.cluster.fake_api import FakeApi
+from tests.worlds.clock import FakeClock
+from tests.worlds.evicting import Crash
+from tests.worlds.kube_api import FakeApi
 
 DEPLOYMENT = "/apis/apps/v1/namespaces/shop/deployments/web"
 POD = "/api/v1/namespaces/shop/pods/web-a"

@@ -13,9 +13,9 @@ from ballast.cluster.client import connect
 from ballast.eviction.gate import NAMES
 from ballast.settings import load as load_settings
 from ballast_lab.simulator import EmbeddedCluster, World
-from tests.fakes import FakeClock
-from tests.unit.cli.clusters import budget, listed, node, pod, watcher, workload
-from tests.unit.cli.conftest import Run
+from tests.worlds.clock import FakeClock
+from tests.worlds.commands import Run
+from tests.worlds.printed import budget, listed, node, pod, watcher, workload
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 from ballast.cli.app import app
 from ballast_lab.simulator import EmbeddedCluster, World
-from tests.unit.daemon.rig import CONFIG_MAP, OWN
+from tests.worlds.daemons import CONFIG_MAP, OWN
 
 KUBECTL = """#!{python}
 import json, sys

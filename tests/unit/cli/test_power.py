@@ -7,7 +7,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from tests.unit.cli.conftest import Run
+from tests.worlds.commands import Run
 
 POLICY = """
 power:

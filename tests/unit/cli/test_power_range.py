@@ -8,7 +8,7 @@ import pytest
 from pytest_httpserver import HTTPServer
 from werkzeug import Request, Response
 
-from tests.unit.cli.conftest import Run
+from tests.worlds.commands import Run
 
 START = 1_700_000_000
 

@@ -15,7 +15,7 @@ from ballast.cluster.write import Write, WriteOutcome
 from ballast.cluster.writer import Writer
 from ballast_lab.simulator import EmbeddedCluster, World
 from ballast_lab.simulator.kube.kinds import BY_NAME
-from tests.unit.daemon.rig import LEASE, NODE, OWN, POD
+from tests.worlds.daemons import LEASE, NODE, OWN, POD
 
 pytestmark = pytest.mark.slow
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from ballast_lab.simulator import EmbeddedCluster, World
-from tests.unit.daemon.rig import ENDPOINT_SLICE, LEASE, OWN, until
+from tests.worlds.daemons import ENDPOINT_SLICE, LEASE, OWN, until
 
 pytestmark = pytest.mark.slow
 

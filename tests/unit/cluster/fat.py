@@ -114,7 +114,7 @@ def read(url: str, whole: bool) -> None:
     from ballast.base.metrics import Metrics
     from ballast.cluster.cache import Cache
     from ballast.cluster.client import KubeApi
-    from tests.unit.cluster.server import configuration
+    from tests.worlds.http_server import configuration
 
     metrics = Metrics()
     cache = Cache(KubeApi(lambda: configuration(url), metrics), SystemClock(), metrics, pods=True, whole=whole)

@@ -30,7 +30,7 @@ from ballast.base.metrics import Metrics
 from ballast.cluster.client import KubeApi, connect
 from ballast.cluster.listing import list_all
 from ballast.cluster.objects.decoding import Reader
-from tests.unit.cluster.server import Answer, Request, api_for, configuration, serving, status
+from tests.worlds.http_server import Answer, Request, api_for, configuration, serving, status
 
 
 def kubeconfig(folder: Path, server: str, user: dict[str, Any], **cluster: Any) -> Path:

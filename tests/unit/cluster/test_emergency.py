@@ -7,8 +7,8 @@ from typing import Any
 from ballast.base.metrics import Metrics
 from ballast.cluster.write import MERGE_PATCH, Result, Write, WriteOutcome, WriteTarget
 from ballast.cluster.writer import AT_ONCE, BURST, EmergencyWriter, Pace, Writer
-from tests.fakes import FakeClock
-from tests.unit.cluster.fake_api import FakeApi
+from tests.worlds.clock import FakeClock
+from tests.worlds.kube_api import FakeApi
 
 PLENTY = 300
 

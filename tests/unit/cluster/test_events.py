@@ -7,8 +7,8 @@ from ballast.base.metrics import Metrics
 from ballast.cluster.events import Events
 from ballast.cluster.node_writes import node_metadata
 from ballast.cluster.write import Result, Write, WriteOutcome, WriteTarget
-from tests.fakes import FakeClock
-from tests.unit.cluster.fake_api import FakeApi
+from tests.worlds.clock import FakeClock
+from tests.worlds.kube_api import FakeApi
 
 
 class Rig:

@@ -17,7 +17,7 @@ from ballast.cluster.cache import Cache
 from ballast.cluster.listing import PAGE
 from ballast.cluster.objects.decoding import Reader
 from ballast.cluster.watch import Collection, Reflector
-from tests.unit.cluster.server import Answer, Request, Server, api_for, serving, status
+from tests.worlds.http_server import Answer, Request, Server, api_for, serving, status
 
 HANG_UP = b""
 

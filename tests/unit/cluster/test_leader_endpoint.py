@@ -7,8 +7,8 @@ from structlog.testing import capture_logs
 from ballast.base.clock import SystemClock
 from ballast.base.errors import Forbidden
 from ballast.cluster.leader_endpoint import LeaderEndpoint, OwnPlace
-from tests.unit.cluster.fake_api import FakeApi
 from tests.unit.cluster.test_writer import Rig
+from tests.worlds.kube_api import FakeApi
 
 SLICES = "/apis/discovery.k8s.io/v1/namespaces/ns/endpointslices"
 SLICE = f"{SLICES}/ballast-extender"

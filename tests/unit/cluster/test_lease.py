@@ -15,9 +15,9 @@ from ballast.base.errors import Conflict, Forbidden, Unreachable
 from ballast.base.metrics import Metrics
 from ballast.cluster.lease import AlwaysLeader, Elector, LeaseTimes, read_lease
 from ballast.cluster.write import Result, WriteOutcome, WriteTarget
-from tests.fakes import FakeClock
 from tests.properties import examples
-from tests.unit.cluster.fake_api import FakeApi
+from tests.worlds.clock import FakeClock
+from tests.worlds.kube_api import FakeApi
 
 PATH = "/apis/coordination.k8s.io/v1/namespaces/ns/leases/ballast"
 

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ballast.cluster.writer import LONGEST_HOLD, Pace
-from tests.fakes import FakeClock
+from tests.worlds.clock import FakeClock
 
 
 @given(

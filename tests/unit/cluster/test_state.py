@@ -12,10 +12,10 @@ from ballast.cluster.conditions import Conditions, SavedConditions
 from ballast.cluster.state import NAME, NAMES, PART, PARTS, StateStore, join_parts, lay_out
 from ballast.cluster.state import size as state_size
 from ballast.cluster.write import Result
-from tests.fakes import FakeClock
 from tests.properties import examples
-from tests.unit.cluster.fake_api import FakeApi
 from tests.unit.cluster.test_writer import Rig
+from tests.worlds.clock import FakeClock
+from tests.worlds.kube_api import FakeApi
 
 PATH = "/api/v1/namespaces/ns/configmaps/ballast-state"
 

@@ -5,7 +5,7 @@ import pytest
 from ballast.base.metrics import Metrics
 from ballast.cluster.objects import wire
 from ballast.cluster.switches import Switches
-from tests.fakes import FakeClock
+from tests.worlds.clock import FakeClock
 
 
 class Rig:

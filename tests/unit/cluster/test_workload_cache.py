@@ -14,7 +14,7 @@ from ballast.cluster.objects.decoding import annotation_filter
 from ballast.cluster.workload_cache import WorkloadCache
 from ballast.model.selector import parse
 from tests.contract.objects import eventually
-from tests.unit.cluster.server import Answer, Request, Server, api_for, serving, status
+from tests.worlds.http_server import Answer, Request, Server, api_for, serving, status
 
 HANG_UP = b""
 

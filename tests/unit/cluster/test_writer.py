@@ -9,8 +9,8 @@ from ballast.base.metrics import Metrics
 from ballast.cluster.node_writes import node_metadata, replace_taints
 from ballast.cluster.write import Result, Write, WriteOutcome, WriteTarget
 from ballast.cluster.writer import Pace, Writer
-from tests.fakes import FakeClock
-from tests.unit.cluster.fake_api import FakeApi
+from tests.worlds.clock import FakeClock
+from tests.worlds.kube_api import FakeApi
 
 NODE = "/api/v1/nodes/n1"
 

@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.daemon.rig import Rig, rig
+from tests.worlds.daemons import Rig, rig
 
 
 @pytest.fixture(autouse=True)

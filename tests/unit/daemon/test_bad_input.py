@@ -8,7 +8,7 @@ from threading import Thread
 import pytest
 
 from ballast.runtime.daemon import Daemon
-from tests.unit.daemon.rig import (
+from tests.worlds.daemons import (
     LOAD,
     SCORE,
     WINDOW,

@@ -9,8 +9,8 @@ import pytest
 from ballast.jobs.batch.pods import PATIENCE
 from ballast.placement.reservations import Purpose
 from ballast.runtime.daemon import Daemon
-from tests.unit.daemon.batching import GATE, SHOP, batching, create, cycle, found, gates, pod, seen
-from tests.unit.daemon.rig import POD, Rig, condition, get, metric, rig, until, verbose
+from tests.worlds.batching import GATE, SHOP, batching, create, cycle, found, gates, pod, seen
+from tests.worlds.daemons import POD, Rig, condition, get, metric, rig, until, verbose
 
 pytestmark = pytest.mark.slow
 

@@ -8,8 +8,8 @@ import pytest
 
 from ballast.base.errors import ClusterError
 from ballast.runtime.daemon import Daemon
-from tests.unit.daemon.batching import GATE, batching, create, cycle, found, gates, pod, seen
-from tests.unit.daemon.rig import POD, Rig, condition, rig, until
+from tests.worlds.batching import GATE, batching, create, cycle, found, gates, pod, seen
+from tests.worlds.daemons import POD, Rig, condition, rig, until
 
 pytestmark = pytest.mark.slow
 

@@ -21,9 +21,9 @@ from ballast.telemetry.node_names import NodeNames
 from ballast.telemetry.prometheus_client import Grid
 from ballast.telemetry.queries import questions
 from ballast.telemetry.readings import Answers, QueryWarnings, ReadingBuilder
-from tests.fakes import FakeClock
 from tests.properties import examples
 from tests.unit.telemetry.fake_prometheus import settings
+from tests.worlds.clock import FakeClock
 
 COUNT, CYCLES, START, INTERVAL = 20, 8, 1_700_000_010.0, 30.0
 RESOURCES = ("cpu", "memory", "disk")

@@ -22,8 +22,8 @@ from ballast.scoring.strategy import NAMES, strategy
 from ballast.serving.board import Board
 from ballast.serving.rendering import render
 from ballast.settings.parts import ExtenderSettings
-from tests.fakes import FakeClock
-from tests.unit.placement.snapshots import LARGE, SMALL, TIME, pod, snapshot
+from tests.worlds.clock import FakeClock
+from tests.worlds.snapshots import LARGE, SMALL, TIME, pod, snapshot
 
 NAN = float("nan")
 

@@ -9,8 +9,8 @@ from ballast.base.errors import ClusterError
 from ballast.cluster.write import Result, WriteOutcome
 from ballast.jobs.power.departed import PAUSE, DepartedTargets
 from ballast.power.policy import PowerPolicy
-from tests.unit.daemon.power_world import WRITE, CrashPoint, Keys
-from tests.unit.power.worlds import members, policy
+from tests.worlds.power import members, policy
+from tests.worlds.power_run import WRITE, CrashPoint, Keys
 
 pytestmark = pytest.mark.slow
 

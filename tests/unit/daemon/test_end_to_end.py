@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.daemon.rig import (
+from tests.worlds.daemons import (
     LOAD,
     NODE,
     SCORE,

@@ -14,7 +14,7 @@ from ballast.eviction.gate import NAMES
 from ballast.eviction.planners.registry import planner
 from ballast.planning.request import PlansRequest, PlansResponse
 from ballast.runtime.daemon import Daemon
-from tests.unit.daemon.rig import NODE, POD, Rig, condition, get, metric, rig, until, verbose
+from tests.worlds.daemons import NODE, POD, Rig, condition, get, metric, rig, until, verbose
 
 pytestmark = pytest.mark.slow
 

@@ -9,7 +9,7 @@ from ballast.base.errors import TelemetryError
 from ballast.base.metrics import Metrics
 from ballast.runtime.scheduler import GridTrigger, JobScheduler
 from ballast.serving.board import CycleRecord
-from tests.fakes import FakeClock
+from tests.worlds.clock import FakeClock
 
 
 def counted(metrics: Metrics, name: str, **labels: str) -> float:

@@ -9,8 +9,8 @@ import pytest
 from ballast.model.shape import Shape
 from ballast.placement.reservations import Purpose, Reservation
 from ballast.runtime.daemon import Daemon
-from tests.unit.daemon.rig import NODE, Rig, condition, rig, until
 from tests.unit.daemon.test_evicting import cycle, evict, evicting, evictions
+from tests.worlds.daemons import NODE, Rig, condition, rig, until
 
 pytestmark = pytest.mark.slow
 

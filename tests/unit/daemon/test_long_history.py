@@ -10,7 +10,7 @@ from werkzeug import Request, Response
 from ballast.base.errors import SourceUnavailable
 from ballast.runtime.long_history import POINTS, LongHistory
 from ballast.settings import load
-from tests.fakes import FakeClock
+from tests.worlds.clock import FakeClock
 
 NOW = 1_700_000_000.0
 

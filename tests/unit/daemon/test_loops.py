@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from ballast.runtime.health import PATIENCE, Health, Loop, LoopKind
-from tests.fakes import FakeClock
+from tests.worlds.clock import FakeClock
 
 
 @pytest.mark.parametrize("kind", LoopKind)

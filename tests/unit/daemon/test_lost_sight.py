@@ -11,7 +11,7 @@ from ballast.placement.fleet_model import FleetModel
 from ballast.placement.live_residual import LiveResidual
 from ballast.scoring.dominant_residual import DominantResidual
 from ballast.scoring.strategy import strategy
-from tests.unit.placement.snapshots import TIME, snapshot
+from tests.worlds.snapshots import TIME, snapshot
 
 NAN = float("nan")
 

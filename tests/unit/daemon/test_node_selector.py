@@ -1,6 +1,6 @@
 import pytest
 
-from tests.unit.daemon.rig import Rig, condition, metric
+from tests.worlds.daemons import Rig, condition, metric
 
 pytestmark = pytest.mark.slow
 

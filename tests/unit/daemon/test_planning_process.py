@@ -26,7 +26,7 @@ from ballast.planning.process import PlanningProcess
 from ballast.planning.request import PlansRequest, RequestedPlan, receive, send
 from ballast.planning.worker import answer
 from ballast.telemetry.pods import PodAnswers
-from tests.unit.daemon.rig import until
+from tests.worlds.daemons import until
 
 pytestmark = pytest.mark.slow
 

@@ -15,8 +15,8 @@ import requests
 from ballast.base import log
 from ballast.settings import explain
 from ballast_lab.simulator.kube.kinds import BY_NAME
-from tests.unit.cluster.server import Answer, Request, serving
-from tests.unit.daemon.rig import Rig, get, rig
+from tests.worlds.daemons import Rig, get, rig
+from tests.worlds.http_server import Answer, Request, serving
 
 pytestmark = pytest.mark.slow
 

@@ -15,8 +15,8 @@ from ballast.runtime.daemon import Daemon
 from ballast.settings import load
 from ballast_lab.demo import running as demo
 from ballast_lab.simulator.kube.kinds import BY_NAME
-from tests.unit.daemon.plant import Plant, policy
-from tests.unit.daemon.rig import OWN, condition, get, metric, rig, until
+from tests.worlds.daemons import OWN, condition, get, metric, rig, until
+from tests.worlds.plant import Plant, policy
 
 pytestmark = pytest.mark.slow
 

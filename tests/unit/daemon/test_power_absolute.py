@@ -14,8 +14,8 @@ from ballast.power.controller_state import Reason
 from ballast.power.learning import Meter
 from ballast.power.sections import Need
 from ballast.telemetry.feeds.budget_feed import Watts
-from tests.unit.daemon.power_world import WALL, PowerRun
-from tests.unit.power.worlds import policy
+from tests.worlds.power import policy
+from tests.worlds.power_run import WALL, PowerRun
 
 
 def power_run(*members: dict[str, Any], shadow: bool = False, **keys: Any) -> PowerRun:

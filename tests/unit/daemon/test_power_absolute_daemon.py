@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from tests.unit.daemon.plant import FEED, SIDE, TARGETS, Plant
-from tests.unit.daemon.rig import Rig, condition, get, metric, rig, until
+from tests.worlds.daemons import Rig, condition, get, metric, rig, until
+from tests.worlds.plant import FEED, SIDE, TARGETS, Plant
 
 pytestmark = pytest.mark.slow
 

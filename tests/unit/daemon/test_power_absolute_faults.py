@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from ballast.jobs.power import budget
 from ballast.jobs.power.report import IdleReason
 from ballast.power.controller_state import Reason
-from tests.unit.daemon.power_world import TICK, PowerRun
-from tests.unit.power.worlds import examples, feeds, policy
+from tests.worlds.power import examples, feeds, policy
+from tests.worlds.power_run import TICK, PowerRun
 
 pytestmark = pytest.mark.timeout(600)
 

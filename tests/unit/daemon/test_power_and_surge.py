@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.daemon.plant import TARGETS, Plant
-from tests.unit.daemon.rig import rig
+from tests.worlds.daemons import rig
+from tests.worlds.plant import TARGETS, Plant
 
 pytestmark = pytest.mark.slow
 

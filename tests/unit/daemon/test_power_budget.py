@@ -14,8 +14,8 @@ from ballast.jobs.power.report import IdleReason
 from ballast.jobs.power.sentences import of_cycle
 from ballast.power.controller_state import Reason
 from ballast.power.sections import Need
-from tests.unit.daemon.power_world import TICK, PowerRun
-from tests.unit.power.worlds import examples, feeds, members, policy
+from tests.worlds.power import examples, feeds, members, policy
+from tests.worlds.power_run import TICK, PowerRun
 
 TWO = members((2, 20), (1, 20))
 DOWN = [1000.0, *[700.0] * 6]

@@ -13,8 +13,8 @@ from ballast.jobs.power.build import own_watts
 from ballast.jobs.power.report import IdleReason
 from ballast.model.workload import Workload
 from ballast.power.controller_state import Reason
-from tests.unit.daemon.power_world import PowerRun
-from tests.unit.power.worlds import examples, members, policy
+from tests.worlds.power import examples, members, policy
+from tests.worlds.power_run import PowerRun
 
 SEEN: Any = {"actuator": Actuator.SCALE, "count": 1}
 span = st.integers(1, 7)

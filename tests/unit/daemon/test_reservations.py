@@ -9,7 +9,7 @@ from ballast.model.pod import Owner, Pod
 from ballast.model.shape import Shape
 from ballast.placement.reservations import Purpose, Reservation
 from tests.unit.daemon.test_decisions import N3, ExtenderWorld, incoming
-from tests.unit.placement.snapshots import SMALL, TIME, pod, shape, snapshot
+from tests.worlds.snapshots import SMALL, TIME, pod, shape, snapshot
 
 OWNER = Owner("ReplicaSet", "web-1", "u-rs", True)
 

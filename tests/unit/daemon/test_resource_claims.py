@@ -8,7 +8,7 @@ import requests
 
 from ballast.runtime.daemon import Daemon
 from ballast_lab.simulator.kube.kinds import BY_NAME
-from tests.unit.daemon.rig import POD, Rig, rig, until
+from tests.worlds.daemons import POD, Rig, rig, until
 
 pytestmark = pytest.mark.slow
 

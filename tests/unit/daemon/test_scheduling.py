@@ -10,7 +10,7 @@ from ballast.base.errors import SettingsError
 from ballast.runtime.daemon import Daemon
 from ballast.settings.parts import HttpSettings
 from ballast_lab.harness.process import free_port
-from tests.unit.daemon.rig import POD, Rig, condition, get, metric, until
+from tests.worlds.daemons import POD, Rig, condition, get, metric, until
 
 pytestmark = pytest.mark.slow
 

@@ -15,8 +15,8 @@ from ballast.jobs.power.report import Inputs, TickContext, TickReport
 from ballast.telemetry.feeds.budget_feed import Watts
 from ballast_lab.pages.doctor import SEEN
 from ballast_lab.simulator.kube.kinds import BY_NAME
-from tests.unit.daemon.rig import NODE, WINDOW, Rig, condition, rig, until
-from tests.unit.power.worlds import policy
+from tests.worlds.daemons import NODE, WINDOW, Rig, condition, rig, until
+from tests.worlds.power import policy
 
 pytestmark = pytest.mark.slow
 

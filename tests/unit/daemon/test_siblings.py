@@ -6,9 +6,9 @@ import requests
 
 from ballast.extender.sibling_usage import EACH, means, members
 from ballast.model.pod import Owner, Pod
-from tests.unit.daemon.rig import POD, Rig, until
 from tests.unit.daemon.test_scheduling import waiting
-from tests.unit.placement.snapshots import TIME, pod
+from tests.worlds.daemons import POD, Rig, until
+from tests.worlds.snapshots import TIME, pod
 
 pytestmark = pytest.mark.slow
 

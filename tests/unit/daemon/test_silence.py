@@ -16,7 +16,7 @@ from ballast.model.sample import Reading, ReadingProblem, Samples
 from ballast.model.snapshot import Snapshot
 from ballast.publishing.freeze import Freeze
 from ballast.telemetry.node_names import NodeNames
-from tests.fakes import FakeClock
+from tests.worlds.clock import FakeClock
 
 START = 1_700_000_010.0
 MINUTE = 60.0

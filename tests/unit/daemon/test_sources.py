@@ -2,7 +2,7 @@ import json
 
 import pytest
 
-from tests.unit.daemon.rig import (
+from tests.worlds.daemons import (
     LOAD,
     SCORE,
     WINDOW,

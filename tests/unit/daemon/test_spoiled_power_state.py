@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from tests.unit.daemon.power_world import PowerRun
 from tests.unit.daemon.test_power_absolute import power_run
+from tests.worlds.power_run import PowerRun
 
 STATE = "power.state.power"
 DEEP = "[" * 100_000 + "]" * 100_000

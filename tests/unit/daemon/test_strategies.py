@@ -24,9 +24,9 @@ from ballast.scoring.strategy import NAMES
 from ballast.serving.board import Board
 from ballast.serving.rendering import render
 from ballast.settings import load
-from tests.fakes import FakeClock
 from tests.unit.daemon.test_decisions import incoming
-from tests.unit.placement.snapshots import EMPTY, LARGE, SMALL, TIME, pod, snapshot
+from tests.worlds.clock import FakeClock
+from tests.worlds.snapshots import EMPTY, LARGE, SMALL, TIME, pod, snapshot
 
 NAN = float("nan")
 N3 = ["n0", "n1", "n2"]

@@ -10,7 +10,7 @@ from ballast.model.node import Node
 from ballast.model.node_state import NodeState
 from ballast.model.sample import Reading, ReadingProblem, Samples
 from ballast.telemetry.node_names import NodeNames
-from tests.fakes import FakeClock
+from tests.worlds.clock import FakeClock
 
 NODES = [
     Node(name="a", capacity={"cpu": 4.0, "memory": 8e9}, allocatable={"cpu": 2.0, "memory": 8e9}),

@@ -8,8 +8,8 @@ import pytest
 
 from ballast.scoring import crane
 from ballast.scoring.strategy import NAMES
-from tests.unit.daemon.rig import SCORE, Rig, get, metric, until
 from tests.unit.daemon.test_scheduling import ask, chosen, waiting
+from tests.worlds.daemons import SCORE, Rig, get, metric, until
 
 pytestmark = pytest.mark.slow
 

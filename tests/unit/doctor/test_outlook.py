@@ -17,9 +17,9 @@ from ballast.model.sample import Reading, Samples
 from ballast.publishing.freeze import Freeze
 from ballast.settings import load
 from ballast.telemetry.node_names import NodeNames
-from tests.fakes import FakeClock
 from tests.unit.daemon.test_telemetry_cycle import FakeSource
 from tests.unit.doctor.conftest import Patient
+from tests.worlds.clock import FakeClock
 
 SOME = "unmeasured-nodes"
 

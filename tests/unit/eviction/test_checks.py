@@ -18,7 +18,7 @@ from ballast.model.pod import Owner
 from ballast.model.selector import Requirement, Selector
 from ballast.model.template import Template
 from ballast.model.workload import Autoscaler, Namespace, Workload
-from tests.unit.eviction.worlds import DEPLOYMENT, NOW, SET, WEB, Shop, a_budget, a_node, a_pod
+from tests.worlds.shop import DEPLOYMENT, NOW, SET, WEB, Shop, a_budget, a_node, a_pod
 
 ORDER = (
     "mirror, static, terminating, finished, daemonset, critical, priority, bare, job, gang, local-storage, pvc, "

@@ -14,7 +14,7 @@ from ballast.eviction.rules import EvictionLimit, GateRules
 from ballast.model.pod import Owner
 from ballast.model.template import Template
 from ballast.model.workload import DisruptionBudget
-from tests.unit.eviction.worlds import CHOSEN, DEPLOYMENT, NOW, SET, Shop, a_budget, a_node, a_pod
+from tests.worlds.shop import CHOSEN, DEPLOYMENT, NOW, SET, Shop, a_budget, a_node, a_pod
 
 changes = st.fixed_dictionaries(
     {},

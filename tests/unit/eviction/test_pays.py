@@ -19,9 +19,9 @@ from ballast.placement.planners.rebalance import rebalance
 from ballast.placement.planners.relieve import Thresholds, relieve
 from ballast.placement.planners.step import PlannedMove, Worth
 from ballast.windows.standard_error import LoadErrors
-from tests.unit.eviction.worlds import DEPLOYMENT, SET, WEB, Shop, a_pod
-from tests.unit.placement import worlds
-from tests.unit.placement.worlds import every_node, everybody, standing_of
+from tests.worlds import planning
+from tests.worlds.planning import every_node, everybody, standing_of
+from tests.worlds.shop import DEPLOYMENT, SET, WEB, Shop, a_pod
 
 EVERY = 30.0
 LENGTHS = (900.0, 600.0, 300.0)
@@ -32,8 +32,8 @@ WORLDS = [(40, 20), (5, 20)]
 def world(nodes: int, each: int) -> Layout:
     """Equal nodes with equal pods, of 16 cores and 64 GiB."""
     homes = [f"n{node:03}" for node in range(nodes)]
-    pods = [worlds.a_pod(f"p{node:03}-{pod:03}", on=homes[node]) for node in range(nodes) for pod in range(each)]
-    layout = worlds.a_layout([worlds.a_node(name) for name in homes], pods, load=np.full((nodes, 2), MEAN))
+    pods = [planning.a_pod(f"p{node:03}-{pod:03}", on=homes[node]) for node in range(nodes) for pod in range(each)]
+    layout = planning.a_layout([planning.a_node(name) for name in homes], pods, load=np.full((nodes, 2), MEAN))
     return replace(layout, used=layout.whole[layout.on] * MEAN / each)
 
 

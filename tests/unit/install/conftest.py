@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.install.chart import ROOT, Helm
+from tests.worlds.chart import ROOT, Helm
 
 
 @pytest.fixture(scope="session")

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.install.chart import NAMESPACE, POLICIES, Helm, Values, one
+from tests.worlds.chart import NAMESPACE, POLICIES, Helm, Values, one
 
 pytestmark = pytest.mark.slow
 

@@ -15,7 +15,7 @@ from prometheus_client import CollectorRegistry
 
 from ballast.jobs.power.metrics import PowerMetrics
 from ballast.serving.exposition import exported_names
-from tests.unit.install.chart import CHART, EVERYTHING, MONITORING, ROOT, Helm, one
+from tests.worlds.chart import CHART, EVERYTHING, MONITORING, ROOT, Helm, one
 
 pytestmark = pytest.mark.slow
 

@@ -7,7 +7,7 @@ import sys
 import pytest
 import yaml
 
-from tests.unit.install.chart import CHART, ROOT
+from tests.worlds.chart import CHART, ROOT
 
 pytestmark = pytest.mark.slow
 

@@ -6,8 +6,8 @@ from fnmatch import fnmatch
 
 import pytest
 
-from tests.unit.install.chart import ROOT, Helm, one
 from tests.unit.install.test_version import SEMANTIC
+from tests.worlds.chart import ROOT, Helm, one
 
 Step = tuple[str, str]
 

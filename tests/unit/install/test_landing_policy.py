@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.unit.install.chart import NAMESPACE, Helm, Values, modes, of_kind
+from tests.worlds.chart import NAMESPACE, Helm, Values, modes, of_kind
 
 pytestmark = pytest.mark.slow
 

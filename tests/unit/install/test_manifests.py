@@ -6,7 +6,8 @@ from typing import Any
 import kubernetes_validate
 import pytest
 
-from tests.unit.install.chart import (
+from tests.unit.install.test_version import SEMANTIC
+from tests.worlds.chart import (
     CHART,
     EVERYTHING,
     MONITORING,
@@ -21,7 +22,6 @@ from tests.unit.install.chart import (
     one,
     pod_templates,
 )
-from tests.unit.install.test_version import SEMANTIC
 
 pytestmark = pytest.mark.slow
 

@@ -7,8 +7,8 @@ import kubernetes_validate
 import pytest
 import yaml
 
-from tests.unit.install.chart import MONITORING, ROOT, Helm, one
 from tests.unit.install.test_values import loaded
+from tests.worlds.chart import MONITORING, ROOT, Helm, one
 
 pytestmark = pytest.mark.slow
 

@@ -9,7 +9,7 @@ from ballast.cluster.state import NAMES
 from ballast.doctor.rights import needed
 from ballast.jobs.power.build import findings
 from ballast.settings import load
-from tests.unit.install.chart import (
+from tests.worlds.chart import (
     MODES,
     NAMESPACE,
     POWER,

@@ -10,8 +10,8 @@ import pytest
 from ballast.base.condition_types import CONDITION_TYPES, GOOD
 from ballast.base.metrics import Metrics
 from ballast.cluster.conditions import Conditions
-from tests.fakes import FakeClock
-from tests.unit.install.chart import ROOT
+from tests.worlds.chart import ROOT
+from tests.worlds.clock import FakeClock
 
 pytestmark = pytest.mark.slow
 

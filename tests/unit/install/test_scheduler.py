@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from ballast.publishing.profiles import extender_profile, labels_profile
-from tests.unit.install.chart import (
+from tests.worlds.chart import (
     EVERYTHING,
     MONITORING,
     NAMESPACE,

@@ -11,7 +11,7 @@ from ballast.runtime import sizing
 from ballast.settings import Settings
 from ballast.settings.eviction import EvictionSettings
 from ballast.settings.parts import BatchSettings
-from tests.unit.install.chart import ROOT
+from tests.worlds.chart import ROOT
 
 VALUES = yaml.safe_load((Path(ROOT) / "charts/ballast/values.yaml").read_text())
 

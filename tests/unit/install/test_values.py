@@ -9,7 +9,7 @@ from ballast.extender.strategies import Strategies
 from ballast.power.policy_reader import read
 from ballast.settings import Mode, Settings, load
 from ballast.settings.model import CONFIG_FILE, VARIABLES
-from tests.unit.install.chart import (
+from tests.worlds.chart import (
     EVERYTHING,
     MONITORING,
     NAMESPACE,

@@ -14,7 +14,7 @@ from ballast.scoring.fleet import REMEMBERED
 from ballast.scoring.in_flight import DEFAULTS
 from ballast.scoring.profiles import Arrivals
 from tests.properties import examples
-from tests.unit.placement.snapshots import EMPTY, LARGE, SMALL, TIME, pod, shape, snapshot
+from tests.worlds.snapshots import EMPTY, LARGE, SMALL, TIME, pod, shape, snapshot
 
 WORLD = snapshot([0.1, 0.2, 0.3])
 

@@ -15,7 +15,7 @@ from ballast.model.selector import Requirement
 from ballast.model.template import NodeTerm, Template
 from ballast.placement.planners.layout import layout
 from ballast.placement.planners.simulated_placement import SimulatedPlacement
-from tests.unit.placement.worlds import a_node, a_pod
+from tests.worlds.planning import a_node, a_pod
 
 ZONE = "topology.kubernetes.io/zone"
 BETA = "failure-domain.beta.kubernetes.io/zone"

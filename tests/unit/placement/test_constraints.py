@@ -15,7 +15,7 @@ from ballast.model.template import HostPort, NodeTerm, PodTerm, Template, Tolera
 from ballast.placement.planners import can_move as ways_out
 from ballast.placement.planners.can_move import can_move
 from ballast.placement.planners.simulated_placement import SimulatedPlacement
-from tests.unit.placement.worlds import a_layout, a_node, a_pod, standing_of
+from tests.worlds.planning import a_layout, a_node, a_pod, standing_of
 
 ZONES = {"n0": "a", "n1": "a", "n2": "b", "n3": "b", "n4": ""}
 NODES = [a_node(name, labels={"zone": zone, "host": name} if zone else {"host": name}) for name, zone in ZONES.items()]

@@ -18,7 +18,7 @@ from ballast.placement.planners.load_spread import deviations
 from ballast.placement.planners.rebalance import rebalance
 from ballast.placement.planners.step import PlannedMove, Worth
 from tests.properties import examples
-from tests.unit.placement.worlds import a_layout, a_node, a_pod, every_node, everybody, standing_of
+from tests.worlds.planning import a_layout, a_node, a_pod, every_node, everybody, standing_of
 
 OWNERS = [Owner("ReplicaSet", f"w{number}", f"u{number}", True) for number in range(6)]
 

@@ -11,7 +11,7 @@ from ballast.placement.live_residual import LiveResidual
 from ballast.scoring.dominant_residual import DominantResidual
 from ballast.scoring.profiles import Profile
 from tests.properties import examples
-from tests.unit.placement.snapshots import LARGE, SMALL, TIME, pod, shape, snapshot
+from tests.worlds.snapshots import LARGE, SMALL, TIME, pod, shape, snapshot
 
 PROFILES = (Profile({"cpu": 500, "memory": 2**30}, 3.0), Profile({"cpu": 4000, "memory": 2**33}, 1.0))
 SHAPES = [SMALL, LARGE, shape(1.0, 16.0)]

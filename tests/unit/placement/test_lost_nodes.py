@@ -8,7 +8,7 @@ import pytest
 from ballast.model.template import HostPort, Template
 from ballast.placement.planners import reserve
 from ballast.placement.planners.reserve import Reserve, RoomLeft
-from tests.unit.placement.worlds import a_layout, a_node, a_pod, every_node, standing_of
+from tests.worlds.planning import a_layout, a_node, a_pod, every_node, standing_of
 
 WORLDS = 150
 

@@ -15,7 +15,7 @@ from ballast.placement.planners.pod_rules import PodRules
 from ballast.solving import Problem, arrange
 from ballast_lab.solvers import solve
 from tests.properties import examples
-from tests.unit.placement.worlds import a_layout, a_node, a_pod, standing_of
+from tests.worlds.planning import a_layout, a_node, a_pod, standing_of
 
 NODES = [
     a_node(f"n{row}", labels={"zone": zone, "host": f"n{row}"}, taints=(Taint("dedicated", "NoSchedule"),) * (row == 4))

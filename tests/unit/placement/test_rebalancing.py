@@ -11,7 +11,7 @@ from ballast.placement.planners.rebalance import rebalance
 from ballast.placement.planners.simulated_placement import SimulatedPlacement
 from ballast.placement.planners.step import PlannedMove
 from tests.properties import examples
-from tests.unit.placement.worlds import a_layout, a_node, a_pod, every_node, everybody, standing_of
+from tests.worlds.planning import a_layout, a_node, a_pod, every_node, everybody, standing_of
 
 Floats = np.ndarray[Any, np.dtype[np.float64]]
 

@@ -11,7 +11,7 @@ from ballast.model.template import Template
 from ballast.placement.planners.redistribute import redistribute
 from ballast.placement.planners.room_price import WORTH
 from tests.properties import examples
-from tests.unit.placement.worlds import a_layout, a_node, a_pod, everybody, standing_of
+from tests.worlds.planning import a_layout, a_node, a_pod, everybody, standing_of
 
 Vector = np.ndarray[Any, np.dtype[np.float64]]
 

@@ -15,7 +15,7 @@ from ballast.placement.planners.redistribute import redistribute
 from ballast.scoring.dominant_residual import DominantResidual
 from ballast.scoring.profiles import Profile
 from tests.properties import examples
-from tests.unit.placement.worlds import a_layout, a_node, a_pod, everybody, standing_of
+from tests.worlds.planning import a_layout, a_node, a_pod, everybody, standing_of
 
 APPS = ("web", "db", "job")
 KINDS = ("cpu", "memory")

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from ballast.placement.planners.layout import Layout
 from ballast.placement.planners.relieve import Thresholds, hot, relieve
 from ballast.placement.planners.step import Admit, PlannedMove, Worth, nobody
-from tests.unit.placement.worlds import a_layout, a_node, a_pod, every_node, everybody, standing_of
+from tests.worlds.planning import a_layout, a_node, a_pod, every_node, everybody, standing_of
 
 HIGH, LOW, CEILING = 0.8, 0.6, 0.7
 

@@ -11,7 +11,7 @@ from ballast.model.pod import Pod
 from ballast.model.selector import Requirement, Selector
 from ballast.model.template import NodeTerm, PodTerm, Template, Toleration, TopologySpread
 from ballast.placement.planners.repair import repair
-from tests.unit.placement.worlds import a_layout, a_node, a_pod, standing_of
+from tests.worlds.planning import a_layout, a_node, a_pod, standing_of
 
 WORLDS, FAULTS = 400, 500
 State = Mapping[str, str]

@@ -8,7 +8,7 @@ from ballast.model.shape import Shape
 from ballast.placement.assumed_pods import AssumedPods
 from ballast.placement.fleet_model import FleetModel
 from ballast.placement.reservations import Arriving, Purpose, Reservation, Reservations, fits
-from tests.unit.placement.snapshots import SMALL, TIME, pod, shape, snapshot
+from tests.worlds.snapshots import SMALL, TIME, pod, shape, snapshot
 
 FOUR = shape(4.0)
 

@@ -8,7 +8,7 @@ import pytest
 from ballast.power.controller import observe
 from ballast.power.controller_state import ControllerState, Reason, Sample
 from ballast.power.policy import PowerPolicy
-from tests.unit.power.worlds import follow, policy, rig, totals
+from tests.worlds.power import follow, policy, rig, totals
 
 
 def absolute(*members: dict[str, Any], **keys: Any) -> PowerPolicy:

@@ -12,7 +12,7 @@ from ballast.power.controller import observe, resumed
 from ballast.power.controller_state import ControllerState, Sample
 from ballast.power.fit import fill, shed, watts_of
 from ballast.power.policy import PowerPolicy
-from tests.unit.power.worlds import examples, feeds, policy, targets
+from tests.worlds.power import examples, feeds, policy, targets
 
 WATTS = (10, 10, 25, 101)
 

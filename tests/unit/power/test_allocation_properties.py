@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from ballast.power.allocation import AllocationTarget, allocate
-from tests.unit.power.worlds import at, examples, targets
+from tests.worlds.power import at, examples, targets
 
 pytestmark = pytest.mark.timeout(600)
 

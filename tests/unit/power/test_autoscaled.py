@@ -5,7 +5,7 @@ from typing import Any
 
 from ballast.power.policy import PowerPolicy
 from ballast.power.replay import RecordedDemand, Replay, replay
-from tests.unit.power.worlds import policy, samples
+from tests.worlds.power import policy, samples
 
 
 def scaled(*maxima: int, **keys: Any) -> PowerPolicy:

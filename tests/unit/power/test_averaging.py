@@ -8,7 +8,7 @@ from ballast.power.averaging import Average, range_of
 from ballast.power.controller import observe
 from ballast.power.controller_state import ControllerState, Sample
 from ballast.power.feed_spec import remaining
-from tests.unit.power.worlds import policy
+from tests.worlds.power import policy
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from ballast.power.controller_state import ControllerMode, Reason
-from tests.unit.power.worlds import Rig, members, policy, rig
+from tests.worlds.power import Rig, members, policy, rig
 
 
 def returned_by_day(**keys: Any) -> Rig:

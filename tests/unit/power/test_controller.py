@@ -7,7 +7,7 @@ import pytest
 
 from ballast.power.controller import observe, rebaselined, resumed
 from ballast.power.controller_state import ControllerMode, ControllerState, Reason, Sample
-from tests.unit.power.worlds import follow, members, policy, rig, totals
+from tests.worlds.power import follow, members, policy, rig, totals
 
 FALL = [1000.0] + [500.0] * 5
 

@@ -13,7 +13,7 @@ from ballast.power.controller import observe
 from ballast.power.controller_state import ControllerMode, ControllerState, Reason, Sample
 from ballast.power.policy import PowerPolicy
 from ballast.power.sections import Rounding
-from tests.unit.power.worlds import (
+from tests.worlds.power import (
     TICK,
     WINDOW,
     examples,

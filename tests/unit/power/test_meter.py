@@ -3,7 +3,7 @@
 from fractions import Fraction
 
 from ballast.power.replay import NO_DEMAND, replay
-from tests.unit.power.worlds import policy, samples
+from tests.worlds.power import policy, samples
 
 
 def test_measured_watts_keep_the_budget_whatever_they_are() -> None:

@@ -12,7 +12,7 @@ from ballast.power.policy import PowerPolicy
 from ballast.power.policy_reader import hidden_exporters, not_to_run, read, remarks, unusable_at
 from ballast.power.sections import Rounding
 from ballast.power.values import exact, seconds
-from tests.unit.power.worlds import policy
+from tests.worlds.power import policy
 
 ONE = "independents: [{ref: a/b, max: 3}]"
 

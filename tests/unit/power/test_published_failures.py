@@ -6,7 +6,7 @@ import pytest
 
 from ballast.power.controller_state import ControllerMode
 from ballast.power.replay import Replay
-from tests.unit.power.worlds import follow, members, policy, totals
+from tests.worlds.power import follow, members, policy, totals
 
 HOLD = 12
 

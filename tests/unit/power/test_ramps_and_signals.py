@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.power.worlds import follow, policy, totals
+from tests.worlds.power import follow, policy, totals
 
 RAMPS = [
     (0.2, (26, 0, 7), (24, 8)),

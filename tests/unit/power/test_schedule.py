@@ -8,7 +8,7 @@ import pytest
 from ballast.base.errors import SettingsError
 from ballast.power.feed_spec import Schedule
 from ballast.power.replay import NO_DEMAND, NO_WATTS, Replay, replay
-from tests.unit.power.worlds import policy, samples
+from tests.worlds.power import policy, samples
 
 MEMBERS = [{"ref": "ns/t0", "min": 0, "max": 100, "wattsPerReplica": 10, "replicas": 100}]
 

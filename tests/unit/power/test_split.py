@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from ballast.power.allocation import AllocationTarget, allocate
 from ballast.power.fit import fill, shed, watts_of, within_bounds
 from tests.unit.power import plain_allocation as plain
-from tests.unit.power.worlds import examples
+from tests.worlds.power import examples
 
 pytestmark = pytest.mark.timeout(600)
 

@@ -7,7 +7,7 @@ from ballast.base.metrics import Metrics
 from ballast.cluster.conditions import Conditions
 from ballast.publishing.contention import TIMES, WITHIN, LabelContention
 from ballast.publishing.label_plan import PublishedKeys
-from tests.fakes import FakeClock
+from tests.worlds.clock import FakeClock
 
 OURS = PublishedKeys("7", "low", '{"by":"a/ballast","v":1}', False)
 THEIRS = PublishedKeys("3", "high", '{"by":"b/ballast","v":1}', False)

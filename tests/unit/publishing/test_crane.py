@@ -14,7 +14,7 @@ from ballast.scoring import crane
 from ballast.scoring.dynamic import Dynamic
 from ballast.scoring.fleet import fleet_of
 from ballast.windows.node_lives import node_keys
-from tests.unit.placement.snapshots import NAN, TIME, pod, snapshot
+from tests.worlds.snapshots import NAN, TIME, pod, snapshot
 
 POLICY = crane.parse_policy(crane.DEFAULT_POLICY)
 ZONE = crane.time_zone("Asia/Shanghai")

@@ -16,9 +16,9 @@ from ballast.publishing.freeze import Freeze
 from ballast.publishing.label_plan import LabelPlanner, LabelRules
 from ballast.publishing.publisher import PART, Publisher
 from ballast.publishing.round import Round
-from tests.fakes import FakeClock
-from tests.unit.cluster.fake_api import FakeApi
 from tests.unit.publishing.worlds import KEYS, snapshot_of
+from tests.worlds.clock import FakeClock
+from tests.worlds.kube_api import FakeApi
 
 NAMES = ("a", "b", "c", "d", "e", "f")
 CALM = Freeze(max_unknown=0.2, forget_after=3600.0)

@@ -10,9 +10,9 @@ from ballast.cluster.writer import Pace, Writer
 from ballast.model.node import Node, Taint
 from ballast.publishing.publisher import PART
 from ballast.publishing.release import release
-from tests.fakes import FakeClock
-from tests.unit.cluster.fake_api import FakeApi
 from tests.unit.publishing.worlds import KEYS
+from tests.worlds.clock import FakeClock
+from tests.worlds.kube_api import FakeApi
 
 FOREIGN = {"team": "blue", "other.dev/score": "1", f"{KEYS.score}-of-another": "1"}
 OUR_TAINT = {"key": KEYS.taint, "effect": "PreferNoSchedule"}

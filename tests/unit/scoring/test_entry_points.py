@@ -16,8 +16,8 @@ from ballast.scoring.strategy import NAMES, REGISTRY, names, strategy
 from ballast.settings import examine
 from ballast.settings import load as settings
 from tests.unit.daemon.test_strategies import THERE, ExtenderWorld
-from tests.unit.placement.snapshots import snapshot
 from tests.unit.scoring.worlds import a_fleet, by_node, node, pod, scored
+from tests.worlds.snapshots import snapshot
 
 EXAMPLE = Path(__file__).parents[3] / "examples" / "extensions"
 

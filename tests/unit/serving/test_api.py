@@ -7,9 +7,9 @@ import pytest
 
 from ballast.serving.board import Board, CycleRecord, DaemonAnswers
 from ballast.serving.openapi import DOCUMENT
-from tests.unit.serving import acting
 from tests.unit.serving.client import ask
-from tests.unit.serving.world import TIME, board_of, serving, snapshot
+from tests.worlds import acting
+from tests.worlds.board import TIME, board_of, serving, snapshot
 
 NAN = float("nan")
 CONDITION = {

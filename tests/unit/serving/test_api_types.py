@@ -11,11 +11,11 @@ from ballast.eviction.gate import NAMES
 from ballast.runtime.daemon import Daemon
 from ballast.serving.openapi import ANSWERS, DOCUMENT
 from ballast_lab.simulator.kube.kinds import BY_NAME
-from tests.unit.daemon.rig import Rig, get, rig, until
-from tests.unit.serving import acting
 from tests.unit.serving.client import ask
 from tests.unit.serving.test_api import acting_board
-from tests.unit.serving.world import serving
+from tests.worlds import acting
+from tests.worlds.board import serving
+from tests.worlds.daemons import Rig, get, rig, until
 
 pytestmark = pytest.mark.slow
 

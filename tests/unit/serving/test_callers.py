@@ -20,10 +20,10 @@ from ballast.serving.callers import BURST, MOST_CALLERS, RATE, Callers, RateLimi
 from ballast.serving.server import Server
 from ballast.settings import HttpSettings
 from ballast.settings.parts import ExtenderSettings
-from tests.fakes import FakeClock
 from tests.unit.serving.client import Answer, ask
 from tests.unit.serving.test_extender import FORMS, Fake
-from tests.unit.serving.world import LOOPBACK, board_of
+from tests.worlds.board import LOOPBACK, board_of
+from tests.worlds.clock import FakeClock
 
 TOKEN = "pla/n+ted to%ken"
 PATH = "/scheduler/pla%2Fn+ted%20to%25ken"

@@ -23,7 +23,7 @@ from ballast.serving.extender_wire import MOST_NAMES, MOST_NODES, prioritize_arg
 from ballast.serving.host_index import Hosts, compact
 from ballast.serving.server import Server
 from tests.unit.serving.client import Answer, ask
-from tests.unit.serving.world import LOOPBACK, board_of
+from tests.worlds.board import LOOPBACK, board_of
 
 POD = {"metadata": {"name": "p", "namespace": "d", "uid": "u"}, "spec": {"containers": [{"name": "c"}]}}
 NAMES = ["a", "b", "c"]

@@ -1,6 +1,6 @@
 from ballast.serving.board import Board, Check, DaemonAnswers
 from tests.unit.serving.client import ask
-from tests.unit.serving.world import board_of, serving, snapshot
+from tests.worlds.board import board_of, serving, snapshot
 
 NAN = float("nan")
 

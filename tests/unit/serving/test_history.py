@@ -9,7 +9,7 @@ from ballast.answers.views import NodeHistory
 from ballast.model.snapshot import Snapshot
 from ballast.serving.history import BINS, GONE, SLOTS, STEP, FleetHistory
 from tests.unit.serving.client import ask
-from tests.unit.serving.world import TIME, board_of, fleet, serving, snapshot
+from tests.worlds.board import TIME, board_of, fleet, serving, snapshot
 
 NAN = float("nan")
 START = TIME - TIME % STEP

@@ -11,7 +11,7 @@ from ballast.model.node_state import NodeState
 from ballast.serving.board import Board
 from ballast.serving.exposition import Exposition, exported_names
 from tests.unit.serving.client import ask
-from tests.unit.serving.world import board_of, serving, snapshot
+from tests.worlds.board import board_of, serving, snapshot
 
 NAN = float("nan")
 OPENMETRICS = "application/openmetrics-text; version=1.0.0"

@@ -3,7 +3,7 @@ import re
 from ballast.serving.board import Board
 from ballast.serving.page_api import FILES
 from tests.unit.serving.client import ask
-from tests.unit.serving.world import serving
+from tests.worlds.board import serving
 
 
 def test_the_page_talks_to_this_daemon_alone() -> None:

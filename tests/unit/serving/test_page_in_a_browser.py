@@ -14,9 +14,9 @@ from ballast.answers.views import CheckVerdict, Explanation, FoundPod, NodeScore
 from ballast.base.errors import BallastError
 from ballast.serving.board import Board, CycleRecord, DaemonAnswers
 from ballast_lab.harness.browser import CHROMIUM, Tab, browser
-from tests.fakes import FakeClock
-from tests.unit.serving import acting
-from tests.unit.serving.world import TIME, board_of, serving, snapshot
+from tests.worlds import acting
+from tests.worlds.board import TIME, board_of, serving, snapshot
+from tests.worlds.clock import FakeClock
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(CHROMIUM is None, reason="needs chromium")]
 AXE = Path(__file__).parent / "axe" / "axe.min.js"

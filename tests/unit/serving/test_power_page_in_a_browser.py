@@ -8,9 +8,9 @@ import pytest
 
 from ballast.serving.board import Board
 from ballast_lab.harness.browser import CHROMIUM, Tab, browser
-from tests.fakes import FakeClock
-from tests.unit.serving import acting
-from tests.unit.serving.world import TIME, serving
+from tests.worlds import acting
+from tests.worlds.board import TIME, serving
+from tests.worlds.clock import FakeClock
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(CHROMIUM is None, reason="needs chromium")]
 LEGENDS = (

@@ -25,7 +25,7 @@ from ballast.power.sections import Need
 from ballast.serving import activity
 from ballast.settings import Mode
 from ballast.telemetry.feeds.budget_feed import Watts
-from tests.unit.power.worlds import policy
+from tests.worlds.power import policy
 
 RECORDED = Path(__file__).parent / "recorded"
 TIME = 1_700_000_000.0

@@ -21,7 +21,7 @@ from ballast.serving.app import MAX_BODY, create_app
 from ballast.serving.server import Server
 from ballast.settings.parts import HttpSettings
 from tests.unit.serving.client import ask
-from tests.unit.serving.world import LOOPBACK, board_of, fleet, serving, snapshot
+from tests.worlds.board import LOOPBACK, board_of, fleet, serving, snapshot
 
 KNOWN = snapshot([[0.5], [0.25]])
 

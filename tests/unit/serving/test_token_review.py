@@ -13,10 +13,10 @@ from ballast.serving.app import create_app
 from ballast.serving.callers import ALLOWED_FOR, REFUSED_FOR, REMEMBERED, Reviewed
 from ballast.serving.server import Server
 from ballast.settings import HttpSettings
-from tests.fakes import FakeClock
-from tests.unit.cluster import server as api_server
 from tests.unit.serving.client import ask
-from tests.unit.serving.world import LOOPBACK, board_of
+from tests.worlds import http_server as api_server
+from tests.worlds.board import LOOPBACK, board_of
+from tests.worlds.clock import FakeClock
 
 VERDICTS = {"reader": TokenVerdict.ALLOWED, "other": TokenVerdict.FORBIDDEN}
 

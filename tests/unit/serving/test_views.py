@@ -4,9 +4,9 @@ import gzip
 
 from ballast.base.errors import BallastError
 from ballast.serving.board import DaemonAnswers
-from tests.unit.serving import acting
 from tests.unit.serving.client import ask
-from tests.unit.serving.world import TIME, board_of, fleet, serving, snapshot
+from tests.worlds import acting
+from tests.worlds.board import TIME, board_of, fleet, serving, snapshot
 
 NAN = float("nan")
 

@@ -5,9 +5,9 @@ import weakref
 import pytest
 
 from ballast.serving.rendering import render
-from tests.fakes import FakeClock
 from tests.unit.serving.client import ask
-from tests.unit.serving.world import TIME, board_of, fleet, serving, snapshot
+from tests.worlds.board import TIME, board_of, fleet, serving, snapshot
+from tests.worlds.clock import FakeClock
 
 NAN = float("nan")
 KNOWN = snapshot([[0.5, NAN], [0.25, NAN]])

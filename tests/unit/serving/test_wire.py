@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from ballast.serving import watcher_format
 from tests.unit.serving.gojay import parse_float
-from tests.unit.serving.world import LENGTHS, TIME, snapshot
+from tests.worlds.board import LENGTHS, TIME, snapshot
 
 NAN = float("nan")
 loads = st.one_of(st.floats(0, 1), st.floats(0, 30), st.sampled_from([0.0, 5e-324, 1e-12, 1e-7, 1 / 3, 1.0]))

@@ -3,7 +3,7 @@ from collections.abc import Iterator
 import pytest
 import responses
 
-from tests.fakes import FakeClock
+from tests.worlds.clock import FakeClock
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ from ballast.base.text import without_secrets
 from ballast.power.feed_spec import FeedSpec
 from ballast.telemetry.feeds.power_feed import access, read_headers
 from ballast.telemetry.http import HttpAccess, HttpSession, basic
-from tests.unit.cluster.server import Answer, Request, serving
+from tests.worlds.http_server import Answer, Request, serving
 
 SECRET = 'S3cr3t/"+token=='
 

@@ -4,8 +4,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.unit.cli.clusters import budget, listed, node, pod, pod_metrics, watcher, workload
 from tests.unit.cli.planning.conftest import BUSY, LOADS, Plan, crowd, shop
+from tests.worlds.printed import budget, listed, node, pod, pod_metrics, watcher, workload
 
 
 def sigma(*loads: float) -> float:

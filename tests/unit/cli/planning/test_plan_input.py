@@ -10,9 +10,9 @@ from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 from tests.properties import examples
-from tests.unit.cli.clusters import budget, listed, node, pod, pod_metrics, watcher, workload
-from tests.unit.cli.conftest import Run
 from tests.unit.cli.planning.conftest import LOADS, Answer, Plan, crowd, shop
+from tests.worlds.commands import Run
+from tests.worlds.printed import budget, listed, node, pod, pod_metrics, watcher, workload
 
 
 def a_mess() -> tuple[Answer, dict[str, Any]]:

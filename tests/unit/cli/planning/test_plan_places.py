@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from tests.unit.cli.clusters import listed, node, pod, watcher, workload
-from tests.unit.cli.conftest import Run
 from tests.unit.cli.planning.conftest import LOADS, Answer, Plan, shop
+from tests.worlds.commands import Run
+from tests.worlds.printed import listed, node, pod, watcher, workload
 
 
 def claimed(cluster: Answer, *objects: Answer) -> Answer:

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from tests.unit.cli.clusters import listed, node, pod, watcher, workload
-from tests.unit.cli.conftest import Run
+from tests.worlds.commands import Run
+from tests.worlds.printed import listed, node, pod, watcher, workload
 
 WIDE = '[{"requests": {"cpu": "4"}}]'
 

@@ -16,7 +16,7 @@ from ballast.cluster.objects.object_budget import IN_ALL, LARGEST, OF_NAMESPACE,
 from ballast.cluster.workload_cache import reader as reader_of
 from ballast.model.template import OPAQUE, PLAIN
 from tests.unit.cluster import fat
-from tests.unit.cluster.server import Answer, Request, serving
+from tests.worlds.http_server import Answer, Request, serving
 
 pytestmark = pytest.mark.slow
 

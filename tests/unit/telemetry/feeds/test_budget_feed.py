@@ -15,7 +15,7 @@ from ballast.power.policy import PowerPolicy
 from ballast.power.policy_reader import read
 from ballast.telemetry.feeds.budget_feed import BudgetFeed, NeedsReader, Watts, problems
 from ballast.telemetry.prometheus_client import Grid
-from tests.fakes import FakeClock
+from tests.worlds.clock import FakeClock
 
 AT = 1_700_000_000.0
 

@@ -7,8 +7,8 @@ from responses import RequestsMock
 from ballast.base.errors import SettingsError, SourceUnavailable, UsageError
 from ballast.telemetry.feeds.power_feed import CsvFeed, HttpFeed, PowerSample, PrometheusFeed, trace
 from ballast.telemetry.prometheus_client import PrometheusClient
-from tests.fakes import FakeClock
 from tests.unit.telemetry.fake_prometheus import FakePrometheus, QueryRefused, Series, settings
+from tests.worlds.clock import FakeClock
 
 AT = 1_700_000_000.0
 

@@ -18,8 +18,8 @@ from ballast.cluster.writer import EmergencyWriter, Pace, Writer
 from ballast.model.pod import Pod
 from ballast.model.workload import Autoscaler, Namespace, Workload
 from ballast.power.policy import PowerPolicy
-from tests.fakes import FakeClock
-from tests.unit.cluster.fake_api import FakeApi
+from tests.worlds.clock import FakeClock
+from tests.worlds.kube_api import FakeApi
 
 APPS = "/apis/apps/v1/namespaces/shop"
 HPAS = "/apis/autoscaling/v2/namespaces/shop/horizontalpodautoscalers"

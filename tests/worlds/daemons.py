@@ -17,7 +17,7 @@ from ballast.runtime.daemon import Daemon
 from ballast.settings import load
 from ballast_lab.simulator import EmbeddedCluster, World
 from ballast_lab.simulator.kube.kinds import BY_NAME
-from tests.fakes import FakeClock
+from tests.worlds.clock import FakeClock
 
 NODE, POD, CONFIG_MAP, LEASE = (BY_NAME[name] for name in ("Node", "Pod", "ConfigMap", "Lease"))
 PLANNER = (sys.executable, "-c", "from ballast.planning.worker import main; main()")

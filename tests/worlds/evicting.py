@@ -27,8 +27,8 @@ from ballast.model.shape import ContainerShape, Shape, shape_of
 from ballast.model.snapshot import Snapshot, Window
 from ballast.model.workload import DisruptionBudget, Workload
 from ballast.placement.reservations import Reservation
-from tests.fakes import FakeClock
-from tests.unit.cluster.fake_api import FakeApi
+from tests.worlds.clock import FakeClock
+from tests.worlds.kube_api import FakeApi
 
 NOW = 1_700_000_000.0
 GIB = 2.0**30

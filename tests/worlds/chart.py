@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 
 import yaml
 
-ROOT = Path(__file__).resolve().parents[3]
+ROOT = Path(__file__).resolve().parents[2]
 CHART = ROOT / "charts" / "ballast"
 NAMESPACE = "ballast-system"
 MONITORING = ("--api-versions", "monitoring.coreos.com/v1")

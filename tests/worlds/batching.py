@@ -3,7 +3,7 @@
 from typing import Any
 
 from ballast.runtime.daemon import Daemon
-from tests.unit.daemon.rig import PLANNER, POD, Rig, until
+from tests.worlds.daemons import PLANNER, POD, Rig, until
 
 GATE = "ballast.dev/batch"
 SHOP = "shop"

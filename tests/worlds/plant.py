@@ -5,7 +5,7 @@ from typing import Any
 
 from ballast.runtime.daemon import Daemon
 from ballast_lab.simulator.kube.kinds import BY_NAME
-from tests.unit.daemon.rig import Rig, until
+from tests.worlds.daemons import Rig, until
 
 DEPLOYMENT, AUTOSCALER = BY_NAME["Deployment"], BY_NAME["HorizontalPodAutoscaler"]
 FULL = 1000.0

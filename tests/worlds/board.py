@@ -14,7 +14,7 @@ from ballast.serving.board import Board, DaemonAnswers
 from ballast.serving.rendering import render
 from ballast.serving.server import Server
 from ballast.settings.parts import HttpSettings
-from tests.fakes import FakeClock
+from tests.worlds.clock import FakeClock
 
 TIME = 1_700_000_000.0
 LENGTHS = {"15m": 900.0, "10m": 600.0, "5m": 300.0}
