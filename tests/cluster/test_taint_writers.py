@@ -10,10 +10,10 @@ from ballast.base.metrics import Metrics
 from ballast.cluster.client import connect
 from ballast.cluster.node_writes import replace_taints, with_taint
 from ballast.cluster.write import Result
-from ballast.cluster.writer import Pace, Writer
 from ballast_lab.harness.api import Refused
 from ballast_lab.harness.control_plane import ControlPlane
 from ballast_lab.harness.objects import add_nodes, node
+from tests.worlds.writing import writer_on
 
 ROUNDS = 40
 KEY = "ballast.dev/overloaded"
@@ -24,15 +24,7 @@ def _ballast(cluster: ControlPlane) -> int:
     """Sets and removes Ballast's taint in turn; returns how often someone else was first."""
     metrics = Metrics()
     api = connect(SimpleNamespace(kubeconfig=cluster.admin_kubeconfig), metrics)
-    writer = Writer(
-        api,
-        SystemClock(),
-        metrics,
-        pace=Pace(SystemClock(), 1000, 1000),
-        modes={"publishing": "on"},
-        paused=lambda _part: None,
-        leading=lambda: True,
-    )
+    writer = writer_on(api, SystemClock(), metrics, modes={"publishing": "on"})
     try:
         for number in range(ROUNDS + 1):
             wanted = number % 2 == 0

@@ -19,8 +19,9 @@ from ballast.cluster.node_writes import node_metadata, replace_taints
 from ballast.cluster.state import StateStore
 from ballast.cluster.switches import NAME, Switches
 from ballast.cluster.write import Result
-from ballast.cluster.writer import Pace, Writer
+from ballast.cluster.writer import Writer
 from tests.contract.objects import Client, eventually
+from tests.worlds.writing import writer_on
 
 CLOCK = SystemClock()
 
@@ -35,16 +36,7 @@ def running(part: Any) -> Any:
 
 
 def writer_for(client: Client, *, mode: str = "on", events: Events | None = None) -> Writer:
-    return Writer(
-        client.api,
-        CLOCK,
-        Metrics(),
-        pace=Pace(CLOCK, 1000, 1000),
-        modes={"publishing": mode},
-        paused=lambda part: None,
-        leading=lambda: True,
-        events=events,
-    )
+    return writer_on(client.api, CLOCK, modes={"publishing": mode}, events=events)
 
 
 def test_the_cache_follows_nodes_and_pods(client: Client) -> None:

@@ -13,11 +13,12 @@ from ballast.base.metrics import Metrics
 from ballast.cluster.objects.decoding import annotation_filter
 from ballast.cluster.workload_cache import WorkloadCache
 from ballast.cluster.write import Result, WriteOutcome
-from ballast.cluster.writer import EmergencyWriter, Pace, Writer
+from ballast.cluster.writer import EmergencyWriter
 from ballast.model.pod import Pod
 from ballast.power.policy import PowerPolicy
 from tests.contract.objects import Client, eventually
 from tests.worlds import keda
+from tests.worlds.writing import writer_on
 
 CLOCK = SystemClock()
 ORIGINAL = "ballast.dev/original-max-replicas"
@@ -29,16 +30,7 @@ class Bench:
     def __init__(self, client: Client) -> None:
         self.client = client
         self.cache: WorkloadCache | None = None
-        metrics = Metrics()
-        self.writer = Writer(
-            client.api,
-            CLOCK,
-            metrics,
-            pace=Pace(CLOCK, 1000, 1000),
-            modes={"power": "on"},
-            paused=lambda part: None,
-            leading=lambda: True,
-        )
+        self.writer = writer_on(client.api, CLOCK, modes={"power": "on"})
 
     def collection(self, plural: str) -> str:
         group = {

@@ -18,10 +18,10 @@ from ballast.cluster.lease import Elector, LeaseTimes
 from ballast.cluster.node_writes import node_metadata
 from ballast.cluster.switches import Switches
 from ballast.cluster.write import Result
-from ballast.cluster.writer import Pace, Writer
 from ballast_lab.simulator.cluster import EmbeddedCluster
 from ballast_lab.simulator.world import World
 from tests.contract.objects import eventually
+from tests.worlds.writing import writer_on
 
 CLOCK = SystemClock()
 
@@ -164,15 +164,7 @@ def test_a_leader_without_an_answer_steps_down_and_comes_back(
 def test_a_busy_server_makes_writers_wait_and_the_write_still_happens(
     simulated: EmbeddedCluster, api: KubeApi, metrics: Metrics
 ) -> None:
-    writer = Writer(
-        api,
-        CLOCK,
-        metrics,
-        pace=Pace(CLOCK, 100, 100),
-        modes={"publishing": "on"},
-        paused=lambda part: None,
-        leading=lambda: True,
-    )
+    writer = writer_on(api, CLOCK, metrics, modes={"publishing": "on"}, qps=100, burst=100)
     name = json.loads(api.get("/api/v1/nodes"))["items"][0]["metadata"]["name"]
     simulated.faults.kube_429(seconds=0.5, retry_after=1)
     began = CLOCK.monotonic()

@@ -3,7 +3,7 @@
 import json
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import msgspec
@@ -12,10 +12,9 @@ import numpy as np
 from ballast.actuation.eviction.evictor import Attempt, Evictor, EvictorOptions
 from ballast.actuation.eviction.follow_up import PlanFollower
 from ballast.actuation.eviction.replacement_reservations import ReplacementReservations
-from ballast.base.errors import ClusterError, NotFound
+from ballast.base.errors import ClusterError, Conflict, NotFound
 from ballast.base.metrics import Metrics
 from ballast.cluster.state import StateStore
-from ballast.cluster.writer import Pace, Writer
 from ballast.eviction.facts import ClusterObjects, Facts
 from ballast.eviction.gate import Gate
 from ballast.eviction.plan import EvictionPlan, Kind, Move
@@ -29,6 +28,7 @@ from ballast.model.workload import DisruptionBudget, Workload
 from ballast.placement.reservations import Reservation
 from tests.worlds.clock import FakeClock
 from tests.worlds.kube_api import FakeApi
+from tests.worlds.writing import writer_on
 
 NOW = 1_700_000_000.0
 GIB = 2.0**30
@@ -94,8 +94,6 @@ class EvictingApi(FakeApi):
         if (error := self.refuse(pod)) is not None:
             raise error
         if pod.uid != body["deleteOptions"]["preconditions"]["uid"]:
-            from ballast.base.errors import Conflict
-
             raise Conflict("the UID in the precondition does not match", status=409)
         self.evict_now(pod)
         return b"{}"
@@ -156,8 +154,6 @@ class FakeExtender:
 
     def extend(self, name: str, until: float) -> None:
         if name in self.held:
-            from dataclasses import replace
-
             self.held[name] = replace(self.held[name], until=until)
 
     def release(self, name: str) -> None:
@@ -200,15 +196,8 @@ class Replica:
         self.metrics = Metrics()
         self.extender = FakeExtender(self.server.clock)
         self.told = Told()
-        writer = Writer(
-            self.server,  # type: ignore[arg-type]
-            self.server.clock,
-            self.metrics,
-            pace=Pace(self.server.clock, 1000, 1000),
-            modes={"eviction": "on"},
-            paused=lambda part: self.paused,
-            leading=lambda: self.leading,
-        )
+        rights = {"paused": lambda part: self.paused, "leading": lambda: self.leading}
+        writer = writer_on(self.server, self.server.clock, self.metrics, modes={"eviction": "on"}, **rights)
         self.replacements = ReplacementReservations(self.extender, self.server.clock)
         self.evictor = Evictor(
             writer=writer,
@@ -225,8 +214,6 @@ class Replica:
         return snapshot(self.loads, self.server.clock.wall())
 
     def gate(self, **known: Any) -> Gate:
-        from dataclasses import replace
-
         pods = tuple(self.server.pods.values())
         names = sorted({pod.owner.name.removesuffix("-rs") for pod in pods if pod.owner})
         workloads = []

@@ -9,17 +9,16 @@ from ballast.actuation.protected import Protected
 from ballast.actuation.scaling.actuators import Actuators
 from ballast.actuation.scaling.target_status import TargetStatus
 from ballast.base.errors import ClusterError
-from ballast.base.metrics import Metrics
 from ballast.cluster import workloads as forms
 from ballast.cluster.objects.decoding import Shared
 from ballast.cluster.workload_cache import WORKLOADS, plural_of
 from ballast.cluster.write import WriteOutcome
-from ballast.cluster.writer import EmergencyWriter, Pace, Writer
+from ballast.cluster.writer import EmergencyWriter
 from ballast.model.pod import Pod
 from ballast.model.workload import Autoscaler, Namespace, Workload
 from ballast.power.policy import PowerPolicy
-from tests.worlds.clock import FakeClock
 from tests.worlds.kube_api import FakeApi
+from tests.worlds.writing import WriterRig
 
 APPS = "/apis/apps/v1/namespaces/shop"
 HPAS = "/apis/autoscaling/v2/namespaces/shop/horizontalpodautoscalers"
@@ -143,30 +142,17 @@ def policy(*names: str, kind: str = "", **more: Any) -> PowerPolicy:
     return PowerPolicy.model_validate({"independents": members, **more})
 
 
-class Rig:
+class Rig(WriterRig):
     """`objects` are deployments and others by path."""
 
     def __init__(self, objects: Mapping[str, Any], *, mode: str = "on", guarded: bool = False) -> None:
-        self.api = Api({"/api/v1/namespaces/shop": {"metadata": {"name": "shop"}}, **objects})
+        api = Api({"/api/v1/namespaces/shop": {"metadata": {"name": "shop"}}, **objects})
+        super().__init__(api, modes={"power": mode})
         self.cache = SeenCache(self.api)
-        self.clock = FakeClock()
-        self.metrics = Metrics()
         self.pods: tuple[Pod, ...] = ()
         self.pods_problem: str | None = None
-        self.pause: str | None = None
-        self.reported: list[WriteOutcome] = []
-        self.writer = Writer(
-            self.api,  # type: ignore[arg-type]
-            self.clock,
-            self.metrics,
-            pace=Pace(self.clock, 1000, 1000),
-            modes={"power": mode},
-            paused=lambda part: self.pause,
-            leading=lambda: True,
-            events=self,
-        )
         protected = Protected(
-            self.api,  # type: ignore[arg-type]
+            self.api,
             self.clock,
             lambda: self.pods,
             namespace="shop",
@@ -174,7 +160,7 @@ class Rig:
             urls=["http://prometheus.shop.svc:9090/", "https://10.0.0.1/", "http://feed:8080/watts"],
         )
         self.actuators = Actuators(
-            self.api,  # type: ignore[arg-type]
+            self.api,
             self.cache,  # type: ignore[arg-type]
             self._known_pods,
             self.writer,
@@ -187,9 +173,6 @@ class Rig:
         if self.pods_problem:
             raise ClusterError(self.pods_problem)
         return self.pods
-
-    def report(self, outcome: WriteOutcome) -> None:
-        self.reported.append(outcome)
 
     def observe(self, wanted: PowerPolicy, *, fresh: bool = True) -> Mapping[str, TargetStatus]:
         if fresh:

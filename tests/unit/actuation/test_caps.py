@@ -281,9 +281,9 @@ def test_giving_back_ends_where_the_writer_refuses() -> None:
     found = under_hpa()
     found.apply(policy("api"), {"api": 4})
     found.cache.observe()
-    found.pause = "paused by key paused.power"
+    found.pauses["power"] = "paused by key paused.power"
     (outcome,) = found.actuators.restore(reason="released")
-    assert outcome.reason == found.pause
+    assert outcome.reason == found.pauses["power"]
 
 
 def test_an_absolute_budget_counts_the_cap_in_force_and_sets_one_above_what_runs() -> None:

@@ -7,13 +7,12 @@ import pytest
 
 from ballast.actuation.eviction.node_marks import EmptyNodes, LeavingTaints, carries, unmark
 from ballast.actuation.eviction.replacement_reservations import ReplacementReservations
-from ballast.base.metrics import Metrics
-from ballast.cluster.writer import Pace, Writer
 from ballast.model.node import Node, Taint
 from ballast.model.pod import Owner, Pod
 from tests.worlds.clock import FakeClock
 from tests.worlds.evicting import EvictingApi, FakeExtender, Replica
 from tests.worlds.kube_api import FakeApi
+from tests.worlds.writing import WriterRig
 
 LEAVING = {"key": "ballast.dev/leaving", "effect": "PreferNoSchedule"}
 LOADED = {"key": "ballast.dev/loaded", "effect": "PreferNoSchedule"}
@@ -21,29 +20,17 @@ EMPTY = {"key": "ballast.dev/empty", "effect": "PreferNoSchedule"}
 FOREIGN = {"key": "gpu", "value": "a", "effect": "NoSchedule"}
 
 
-class Yard:
+class Yard(WriterRig):
     """Nodes n1 and n2, n1 with a taint of somebody else; a writer that can be paused."""
 
     def __init__(self, api: FakeApi | None = None) -> None:
-        self.api = api or FakeApi()
-        self.paused: str | None = None
-        self.leading = True
+        super().__init__(api, modes={"eviction": "on"})
         for name in ("n1", "n2"):
             taints = [FOREIGN] if name == "n1" else []
             self.api.objects[f"/api/v1/nodes/{name}"] = {
                 "metadata": {"name": name, "resourceVersion": "1"},
                 "spec": {"taints": taints},
             }
-        clock = FakeClock()
-        self.writer = Writer(
-            self.api,  # type: ignore[arg-type]
-            clock,
-            Metrics(),
-            pace=Pace(clock, 1000, 1000),
-            modes={"eviction": "on"},
-            paused=lambda part: self.paused,
-            leading=lambda: self.leading,
-        )
 
     def taints(self, name: str) -> list[Any]:
         return list(self.api.objects[f"/api/v1/nodes/{name}"]["spec"].get("taints") or [])
@@ -63,7 +50,7 @@ class Yard:
         ]
 
     def leaving(self, *, sets: bool = True) -> LeavingTaints:
-        return LeavingTaints(self.api, self.writer, "ballast.dev", sets=sets)  # type: ignore[arg-type]
+        return LeavingTaints(self.api, self.writer, "ballast.dev", sets=sets)
 
 
 def test_the_taint_comes_and_goes_and_those_of_others_stay() -> None:
@@ -88,7 +75,7 @@ def test_a_pause_holds_the_taint_back_but_not_its_end() -> None:
     yard = Yard()
     taints = yard.leaving()
     taints.put("n2")
-    yard.paused = "evictions are paused"
+    yard.pauses["eviction"] = "evictions are paused"
     assert "paused" in (taints.put("n1") or "")
     taints.settle((), yard.nodes())
     assert (yard.taints("n1"), yard.taints("n2")) == ([FOREIGN], [])
@@ -173,7 +160,7 @@ def _step() -> Any:
 def test_a_node_is_tainted_while_it_is_emptied_labelled_when_it_is_and_given_back_whole() -> None:
     yard = Yard()
     pods = {"n1": [Pod("shop", "a")], "n2": [Pod("shop", "b", owner=Owner("DaemonSet", "agent", "u", True))]}
-    empty = EmptyNodes(yard.api, yard.writer, "ballast.dev")  # type: ignore[arg-type]
+    empty = EmptyNodes(yard.api, yard.writer, "ballast.dev")
     assert empty.mark(["n1"], yard.nodes(), pods.__getitem__) is None
     assert (yard.taints("n1"), yard.labels("n1")) == ([FOREIGN, EMPTY], {})
     pods["n1"] = []
@@ -186,11 +173,11 @@ def test_a_node_is_tainted_while_it_is_emptied_labelled_when_it_is_and_given_bac
 def test_release_takes_every_mark() -> None:
     yard = Yard()
     yard.leaving().put("n1")
-    empty = EmptyNodes(yard.api, yard.writer, "ballast.dev")  # type: ignore[arg-type]
+    empty = EmptyNodes(yard.api, yard.writer, "ballast.dev")
     empty.mark(["n1"], yard.nodes(), lambda _: [])
     marked = [node for node in yard.nodes() if carries(node, "ballast.dev")]
     assert [node.name for node in marked] == ["n1"]
-    unmark(yard.api, yard.writer, marked, "ballast.dev", reason="released")  # type: ignore[arg-type]
+    unmark(yard.api, yard.writer, marked, "ballast.dev", reason="released")
     assert (yard.taints("n1"), yard.labels("n1")) == ([FOREIGN], {})
 
 
@@ -242,7 +229,7 @@ def test_release_takes_the_taint_of_loaded_nodes() -> None:
     taints.avoid(["n1"], 100.0)
     taints.put("n2")
     marked = [node for node in yard.nodes() if carries(node, "ballast.dev")]
-    unmark(yard.api, yard.writer, marked, "ballast.dev", reason="released")  # type: ignore[arg-type]
+    unmark(yard.api, yard.writer, marked, "ballast.dev", reason="released")
     assert (yard.taints("n1"), yard.taints("n2")) == ([FOREIGN], [])
 
 

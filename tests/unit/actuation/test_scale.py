@@ -177,7 +177,7 @@ def test_dry_runs_and_pauses_send_nothing() -> None:
     found = rig(mode="dry-run")
     assert found.apply(policy("api"), {"api": 4})[0].result is Result.DRY_RUN
     found = rig()
-    found.pause = "paused by key paused"
+    found.pauses["power"] = "paused by key paused"
     assert found.apply(policy("api"), {"api": 4})[0].reason == "paused by key paused"
     assert found.api.writes == []
 

@@ -7,14 +7,13 @@ import pytest
 
 from ballast.actuation.eviction.records import Running, StepRecord, StepStatus
 from ballast.actuation.eviction.surge import Surges, give_back_replicas, objection
-from ballast.base.metrics import Metrics
 from ballast.cluster.state import StateStore
-from ballast.cluster.writer import Pace, Writer
 from ballast.model.pod import Owner, Pod
 from ballast.model.workload import Workload
 from tests.worlds.clock import FakeClock
 from tests.worlds.evicting import Crash
 from tests.worlds.kube_api import FakeApi
+from tests.worlds.writing import writer_on
 
 DEPLOYMENT = "/apis/apps/v1/namespaces/shop/deployments/web"
 POD = "/api/v1/namespaces/shop/pods/web-a"
@@ -43,15 +42,7 @@ class Town:
         self.surges = self.process()
 
     def process(self) -> Surges:
-        self.writer = Writer(
-            self.api,  # type: ignore[arg-type]
-            self.clock,
-            Metrics(),
-            pace=Pace(self.clock, 1000, 1000),
-            modes={"eviction": "on"},
-            paused=lambda part: self.paused,
-            leading=lambda: True,
-        )
+        self.writer = writer_on(self.api, self.clock, modes={"eviction": "on"}, paused=lambda part: self.paused)
         state = StateStore(self.api, self.writer, "ballast")  # type: ignore[arg-type]
         return Surges(self.api, self.writer, state, self.clock)  # type: ignore[arg-type]
 

@@ -3,17 +3,15 @@ from typing import Any
 import pytest
 
 from ballast.base.errors import Forbidden
-from ballast.base.metrics import Metrics
 from ballast.cluster.events import Events
 from ballast.cluster.node_writes import node_metadata
 from ballast.cluster.write import Result, Write, WriteOutcome, WriteTarget
-from tests.worlds.clock import FakeClock
-from tests.worlds.kube_api import FakeApi
+from tests.worlds.writing import WriterRig, raising
 
 
-class Rig:
+class Rig(WriterRig):
     def __init__(self) -> None:
-        self.api, self.clock, self.metrics = FakeApi(), FakeClock(), Metrics()
+        super().__init__(modes={})
         self.events = Events(self.api, self.clock, self.metrics, instance="ballast-0")
 
     def sent(self) -> list[dict[str, Any]]:
@@ -21,6 +19,11 @@ class Rig:
         self.events._waiting.put(None)
         self.events._run()
         return [body for _, _, body in self.api.writes]
+
+
+@pytest.fixture
+def rig() -> Rig:
+    return Rig()
 
 
 def label(node: str) -> Write:
@@ -39,8 +42,7 @@ def evict(pod: str) -> Write:
     )
 
 
-def test_an_event_says_who_what_and_why() -> None:
-    rig = Rig()
+def test_an_event_says_who_what_and_why(rig: Rig) -> None:
     rig.events.report(WriteOutcome(evict("p"), Result.REFUSED, "paused by key paused"))
     (event,) = rig.sent()
     assert rig.api.writes[0][1] == "/api/v1/namespaces/ns/events"
@@ -50,16 +52,14 @@ def test_an_event_says_who_what_and_why() -> None:
     assert event["firstTimestamp"] == "2023-11-14T22:13:20Z"
 
 
-def test_events_about_nodes_go_to_the_default_namespace() -> None:
-    rig = Rig()
+def test_events_about_nodes_go_to_the_default_namespace(rig: Rig) -> None:
     rig.events.report(WriteOutcome(label("n1"), Result.DONE))
     (event,) = rig.sent()
     assert event["metadata"]["namespace"] == "default"
     assert (event["type"], event["reason"]) == ("Normal", "PublishLoadDone")
 
 
-def test_what_is_aggregated_is_counted_over_all_nodes() -> None:
-    rig = Rig()
+def test_what_is_aggregated_is_counted_over_all_nodes(rig: Rig) -> None:
     for number in range(40):
         rig.events.report(WriteOutcome(label(f"n{number}"), Result.DONE))
     rig.clock.advance(301)
@@ -70,43 +70,29 @@ def test_what_is_aggregated_is_counted_over_all_nodes() -> None:
     assert "39 more like it" in second["message"]
 
 
-def test_a_flood_of_topics_is_dropped_and_counted() -> None:
-    rig = Rig()
+def test_a_flood_of_topics_is_dropped_and_counted(rig: Rig) -> None:
     for number in range(130):
         rig.events.report(WriteOutcome(evict(f"p{number}"), Result.DONE))
-    assert rig.metrics.registry.get_sample_value("ballast_writes_total", {"kind": "event", "result": "dropped"}) == 30
+    assert rig.counted("event", "dropped") == 30
 
 
-def test_an_event_that_is_refused_is_only_counted() -> None:
-    rig = Rig()
-
-    def refuse(*_: object) -> None:
-        raise Forbidden("no")
-
-    rig.api.before = refuse
+def test_an_event_that_is_refused_is_only_counted(rig: Rig) -> None:
+    rig.api.before = raising(Forbidden("no"))
     rig.events.report(WriteOutcome(evict("p"), Result.DONE))
     rig.sent()
-    assert rig.metrics.registry.get_sample_value("ballast_writes_total", {"kind": "event", "result": "failed"}) == 1
+    assert rig.counted("event", "failed") == 1
 
 
-def test_a_defect_costs_one_event() -> None:
-    rig = Rig()
-    errors = iter([KeyError("x")])
-
-    def before(*_: object) -> None:
-        for error in errors:
-            raise error
-
-    rig.api.before = before
+def test_a_defect_costs_one_event(rig: Rig) -> None:
+    rig.api.before = raising(KeyError("x"), 1)
     for name in ("p", "q"):
         rig.events.report(WriteOutcome(evict(name), Result.DONE))
     assert [event["involvedObject"]["name"] for event in rig.sent()] == ["q"]
-    assert rig.metrics.registry.get_sample_value("ballast_writes_total", {"kind": "event", "result": "failed"}) == 1
+    assert rig.counted("event", "failed") == 1
 
 
 @pytest.mark.parametrize("started", [False, True])
-def test_stop(started: bool) -> None:
-    rig = Rig()
+def test_stop(rig: Rig, started: bool) -> None:
     if started:
         rig.events.start()
     rig.events.stop()

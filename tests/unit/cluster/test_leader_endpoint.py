@@ -7,8 +7,8 @@ from structlog.testing import capture_logs
 from ballast.base.clock import SystemClock
 from ballast.base.errors import Forbidden
 from ballast.cluster.leader_endpoint import LeaderEndpoint, OwnPlace
-from tests.unit.cluster.test_writer import Rig
 from tests.worlds.kube_api import FakeApi
+from tests.worlds.writing import WriterRig, raising
 
 SLICES = "/apis/discovery.k8s.io/v1/namespaces/ns/endpointslices"
 SLICE = f"{SLICES}/ballast-extender"
@@ -33,7 +33,7 @@ class World:
         found = {SERVICE: {"metadata": {"uid": "u"}}, **{path: item for path, item in objects.items() if item}}
         if pods:
             found[SLICE] = {"metadata": {"name": "ballast-extender"}, "endpoints": [endpoint(pod) for pod in pods]}
-        self.rig = Rig(FakeApi(found))
+        self.rig = WriterRig(FakeApi(found), modes={})
         self.changed = threading.Semaphore(0)
         self.rig.api.after = lambda *_: self.changed.release()
         place = OwnPlace("me", "ns", address)
@@ -121,7 +121,7 @@ def test_without_an_address_it_is_that_of_the_pod(address: str, kind: str) -> No
 
 
 def test_without_a_pod_it_warns_once_and_does_nothing() -> None:
-    rig = Rig(FakeApi())
+    rig = WriterRig(modes={})
     leader = LeaderEndpoint(rig.api, rig.writer, SystemClock(), "ballast-extender", OwnPlace(None, "ns"))  # type: ignore[arg-type]
     with capture_logs() as lines:
         leader.start(2020)
@@ -150,13 +150,8 @@ def test_a_missing_right_is_one_warning(verb: str) -> None:
 
 
 def test_a_defect_is_told_and_it_is_tried_again() -> None:
-    world, errors = World("me"), iter([KeyError("x")])
-
-    def before(*_: object) -> None:
-        for error in errors:
-            raise error
-
-    world.rig.api.before = before
+    world = World("me")
+    world.rig.api.before = raising(KeyError("x"), 1)
     with capture_logs() as lines:
         world.leader.start(2020)
         world.wait()

@@ -13,24 +13,23 @@ from ballast.cluster.state import NAME, NAMES, PART, PARTS, StateStore, join_par
 from ballast.cluster.state import size as state_size
 from ballast.cluster.write import Result
 from tests.properties import examples
-from tests.unit.cluster.test_writer import Rig
 from tests.worlds.clock import FakeClock
-from tests.worlds.kube_api import FakeApi
+from tests.worlds.writing import WriterRig
 
 PATH = "/api/v1/namespaces/ns/configmaps/ballast-state"
 
 
 @pytest.fixture
-def rig() -> Rig:
-    return Rig(FakeApi())
+def rig() -> WriterRig:
+    return WriterRig(modes={})
 
 
 @pytest.fixture
-def state(rig: Rig) -> StateStore:
+def state(rig: WriterRig) -> StateStore:
     return StateStore(rig.api, rig.writer, "ns")
 
 
-def test_it_is_created_with_a_schema_and_replaced_at_the_version_read(rig: Rig, state: StateStore) -> None:
+def test_it_is_created_with_a_schema_and_replaced_at_the_version_read(rig: WriterRig, state: StateStore) -> None:
     assert state.read() == {}
     assert state.update(lambda keys: {**keys, "a": "1"}, reason="test").done
     assert state.update(lambda keys: {**keys, "b": "2"}, reason="test").done
@@ -41,13 +40,13 @@ def test_it_is_created_with_a_schema_and_replaced_at_the_version_read(rig: Rig, 
     assert {body["kind"] for _, _, body in rig.api.writes} == {"ConfigMap"}
 
 
-def test_with_nothing_to_change_nothing_is_sent(rig: Rig, state: StateStore) -> None:
+def test_with_nothing_to_change_nothing_is_sent(rig: WriterRig, state: StateStore) -> None:
     state.update(lambda keys: {"a": "1"}, reason="test")
     assert state.update(lambda keys: {"a": "1"}, reason="test").done
     assert len(rig.api.writes) == 1
 
 
-def test_a_conflict_is_decided_again_on_what_the_other_wrote(rig: Rig, state: StateStore) -> None:
+def test_a_conflict_is_decided_again_on_what_the_other_wrote(rig: WriterRig, state: StateStore) -> None:
     state.update(lambda keys: {"a": "1"}, reason="test")
     meddled: list[Any] = []
 
@@ -61,12 +60,12 @@ def test_a_conflict_is_decided_again_on_what_the_other_wrote(rig: Rig, state: St
     assert state.read() == {"a": "1", "other": "x", "b": "2"}
 
 
-def test_a_replica_that_does_not_lead_cannot_write_it(rig: Rig, state: StateStore) -> None:
+def test_a_replica_that_does_not_lead_cannot_write_it(rig: WriterRig, state: StateStore) -> None:
     rig.leads = False
     assert state.update(lambda keys: {"a": "1"}, reason="test").result is Result.REFUSED
 
 
-def test_a_newer_schema_is_not_touched(rig: Rig, state: StateStore) -> None:
+def test_a_newer_schema_is_not_touched(rig: WriterRig, state: StateStore) -> None:
     rig.api._store(PATH, {"metadata": {"name": "ballast-state"}, "data": {"schema": "2"}})
     with pytest.raises(ClusterError, match="schema '2'"):
         state.update(lambda keys: {}, reason="test")
@@ -89,7 +88,7 @@ def test_conditions_keep_the_moment_their_status_changed() -> None:
     assert metrics.registry.get_sample_value("ballast_condition", {"type": "Stale"}) == 0
 
 
-def test_the_leader_saves_conditions_when_they_change(rig: Rig, state: StateStore) -> None:
+def test_the_leader_saves_conditions_when_they_change(rig: WriterRig, state: StateStore) -> None:
     conditions = Conditions(rig.clock, rig.metrics)
     saved = SavedConditions(conditions, state, rig.clock)
     assert saved.save() is None
@@ -110,7 +109,7 @@ def test_the_leader_saves_conditions_when_they_change(rig: Rig, state: StateStor
     ]
 
 
-def test_other_words_are_saved_at_most_once_a_minute(rig: Rig, state: StateStore) -> None:
+def test_other_words_are_saved_at_most_once_a_minute(rig: WriterRig, state: StateStore) -> None:
     conditions = Conditions(rig.clock, rig.metrics)
     saved = SavedConditions(conditions, state, rig.clock)
     conditions.set("PartialAnswers", "Warnings", "shard 1 of 9 is away")
@@ -123,7 +122,7 @@ def test_other_words_are_saved_at_most_once_a_minute(rig: Rig, state: StateStore
     assert saved.save().done
 
 
-def test_a_message_has_an_end(rig: Rig) -> None:
+def test_a_message_has_an_end(rig: WriterRig) -> None:
     conditions = Conditions(rig.clock, rig.metrics)
     conditions.set("PartialAnswers", "Warnings", "x" * 5000)
     assert len(conditions.list()[0].message) == 1000
@@ -141,12 +140,12 @@ def test_what_grows_beyond_all_parts_cannot_be_saved_and_the_rest_can(state: Sta
 LARGE = {"power.plan.sun": "ä" * 700_000, "power.state.sun": "y" * 400_000, "conditions": "[]"}
 
 
-def sizes(rig: Rig) -> dict[str, int]:
+def sizes(rig: WriterRig) -> dict[str, int]:
     found = {path.rpartition("/")[2]: each["data"] for path, each in rig.api.objects.items() if "configmaps" in path}
     return {name: sum(len(key) + len(text.encode()) for key, text in data.items()) for name, data in found.items()}
 
 
-def test_a_large_state_lies_in_parts_and_is_read_whole(rig: Rig, state: StateStore) -> None:
+def test_a_large_state_lies_in_parts_and_is_read_whole(rig: WriterRig, state: StateStore) -> None:
     assert state.update(lambda keys: LARGE, reason="t").done
     assert state.read() == LARGE
     assert max(sizes(rig).values()) < 1_000_000
@@ -155,7 +154,7 @@ def test_a_large_state_lies_in_parts_and_is_read_whole(rig: Rig, state: StateSto
     assert rig.api.writes[-1][2]["metadata"]["name"] == NAME, "the first one is written last"
 
 
-def test_a_reader_of_one_configmap_is_told_of_parts_and_survives_without(rig: Rig, state: StateStore) -> None:
+def test_a_reader_of_one_configmap_is_told_of_parts_and_survives_without(rig: WriterRig, state: StateStore) -> None:
     state.update(lambda keys: {"conditions": "[]"}, reason="t")
     assert rig.api.objects[PATH]["data"] == {"conditions": "[]", "schema": "1"}
     state.update(lambda keys: LARGE, reason="t")
@@ -165,7 +164,7 @@ def test_a_reader_of_one_configmap_is_told_of_parts_and_survives_without(rig: Ri
     assert sum(sizes(rig).values()) < 100, "the parts are empty again"
 
 
-def test_a_state_of_one_full_configmap_goes_on_in_parts(rig: Rig, state: StateStore) -> None:
+def test_a_state_of_one_full_configmap_goes_on_in_parts(rig: WriterRig, state: StateStore) -> None:
     before = {"schema": "1", "power.plan.sun": "x" * 990_000, "conditions": "[]"}
     rig.api._store(PATH, {"metadata": {"name": NAME}, "data": before})
     assert state.read() == {"power.plan.sun": "x" * 990_000, "conditions": "[]"}
@@ -174,7 +173,7 @@ def test_a_state_of_one_full_configmap_goes_on_in_parts(rig: Rig, state: StateSt
     assert max(sizes(rig).values()) < 1_000_000
 
 
-def test_what_has_not_changed_is_not_written_again(rig: Rig, state: StateStore) -> None:
+def test_what_has_not_changed_is_not_written_again(rig: WriterRig, state: StateStore) -> None:
     state.update(lambda keys: LARGE, reason="t")
     before = len(rig.api.writes)
     assert state.update(lambda keys: {**keys}, reason="t").done
@@ -185,7 +184,7 @@ def test_what_has_not_changed_is_not_written_again(rig: Rig, state: StateStore) 
 
 @pytest.mark.parametrize("writes", range(1, 5))
 def test_a_writer_that_dies_between_two_writes_leaves_the_state_before_or_after(
-    writes: int, rig: Rig, state: StateStore
+    writes: int, rig: WriterRig, state: StateStore
 ) -> None:
     assert state.update(lambda keys: LARGE, reason="t").done
     done = len(rig.api.writes)
@@ -203,7 +202,7 @@ def test_a_writer_that_dies_between_two_writes_leaves_the_state_before_or_after(
     assert state.read() == after
 
 
-def test_parts_that_are_gone_are_named(rig: Rig, state: StateStore) -> None:
+def test_parts_that_are_gone_are_named(rig: WriterRig, state: StateStore) -> None:
     state.update(lambda keys: LARGE, reason="t")
     for path in [path for path in rig.api.objects if path.startswith(f"{PATH}-")]:
         del rig.api.objects[path]
@@ -223,7 +222,7 @@ def test_parts_that_are_gone_are_named(rig: Rig, state: StateStore) -> None:
     ],
     ids=["deep", "huge", "zero", "twice", "wrong type", "cut"],
 )
-def test_an_index_that_was_tampered_with_is_a_sentence(index: str, rig: Rig, state: StateStore) -> None:
+def test_an_index_that_was_tampered_with_is_a_sentence(index: str, rig: WriterRig, state: StateStore) -> None:
     rig.api._store(PATH, {"metadata": {"name": NAME}, "data": {"schema": "1+parts", "parts": index}})
     rig.api._store(f"{PATH}-1", {"metadata": {"name": f"{NAME}-1"}, "data": {"1": "x"}})
     with pytest.raises(ClusterError, match="names parts that cannot be read"):

@@ -1,50 +1,37 @@
+"""The one writer, its pace, and writes that cannot wait: at once, each with the checks of the one writer."""
+
 import threading
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from structlog.testing import capture_logs
 
 from ballast.base.errors import ClusterError, NotFound, TooManyRequests, Unreachable
-from ballast.base.metrics import Metrics
 from ballast.cluster.node_writes import node_metadata, replace_taints
-from ballast.cluster.write import Result, Write, WriteOutcome, WriteTarget
-from ballast.cluster.writer import Pace, Writer
+from ballast.cluster.write import MERGE_PATCH, Result, Write, WriteOutcome, WriteTarget
+from ballast.cluster.writer import AT_ONCE, BURST, LONGEST_HOLD, EmergencyWriter, Pace
 from tests.worlds.clock import FakeClock
 from tests.worlds.kube_api import FakeApi
+from tests.worlds.writing import WriterRig, raising
 
 NODE = "/api/v1/nodes/n1"
 
 
-class Rig:
-    """A writer on a fake API whose rights the test turns."""
+@pytest.fixture
+def rig() -> WriterRig:
+    return writer_rig()
 
-    def __init__(self, api: FakeApi | None = None, *, qps: float = 20, burst: int = 40) -> None:
-        self.api = api or FakeApi({NODE: {"metadata": {"name": "n1"}, "spec": {}}})
-        self.clock = FakeClock()
-        self.metrics = Metrics()
-        self.modes = {"publishing": "on", "power": "dry-run", "eviction": "off"}
-        self.pauses: dict[str, str] = {}
-        self.leads = True
-        self.reported: list[WriteOutcome] = []
-        self.writer = Writer(
-            self.api,
-            self.clock,
-            self.metrics,
-            pace=Pace(self.clock, qps, burst),
-            modes=self.modes,
-            paused=lambda part: self.pauses.get(part),
-            leading=lambda: self.leads,
-            events=self,
-        )
 
-    def report(self, outcome: WriteOutcome) -> None:
-        self.reported.append(outcome)
+def writer_rig(api: FakeApi | None = None, **pace: Any) -> WriterRig:
+    api = api or FakeApi({NODE: {"metadata": {"name": "n1"}, "spec": {}}})
+    modes = {"publishing": "on", "power": "dry-run", "eviction": "off"}
+    return WriterRig(api, modes=modes, **({"qps": 20, "burst": 40} | pace))
 
-    def label(self, value: str = "7", part: str = "publishing") -> WriteOutcome:
-        return self.writer.submit(node_metadata("n1", {"ballast.dev/score": value}, {}, part=part, reason="busy"))
 
-    def counted(self, kind: str, result: str) -> float | None:
-        return self.metrics.registry.get_sample_value("ballast_writes_total", {"kind": kind, "result": result})
+def label(rig: WriterRig, part: str = "publishing") -> WriteOutcome:
+    return rig.writer.submit(node_metadata("n1", {"ballast.dev/score": "7"}, {}, part=part, reason="busy"))
 
 
 def own(**fields: Any) -> Write:
@@ -60,21 +47,19 @@ def own(**fields: Any) -> Write:
     )
 
 
-def test_an_acting_part_writes_a_merge_patch_without_a_version() -> None:
-    rig = Rig()
-    outcome = rig.label()
+def test_an_acting_part_writes_a_merge_patch_without_a_version(rig: WriterRig) -> None:
+    outcome = label(rig)
     assert outcome.result is Result.DONE
     assert rig.api.writes == [("PATCH", NODE, {"metadata": {"labels": {"ballast.dev/score": "7"}}})]
     assert rig.counted("labels", "done") == 1
     assert rig.reported == [outcome]
 
 
-def test_every_outcome_leaves_one_audit_line() -> None:
-    rig = Rig()
+def test_every_outcome_leaves_one_audit_line(rig: WriterRig) -> None:
     with capture_logs() as lines:
-        rig.label()
-        rig.label(part="power")
-        rig.label(part="eviction")
+        label(rig)
+        label(rig, part="power")
+        label(rig, part="eviction")
     assert [(line["result"], line["part"]) for line in lines] == [
         ("done", "publishing"),
         ("dry-run", "power"),
@@ -82,79 +67,60 @@ def test_every_outcome_leaves_one_audit_line() -> None:
     ]
 
 
-def test_dry_run_sends_nothing_and_makes_no_event_but_is_counted() -> None:
-    rig = Rig()
-    assert rig.label(part="power").result is Result.DRY_RUN
+def test_dry_run_sends_nothing_and_makes_no_event_but_is_counted(rig: WriterRig) -> None:
+    assert label(rig, part="power").result is Result.DRY_RUN
     assert rig.api.requests == []
     assert rig.reported == []
     assert rig.counted("labels", "dry-run") == 1
 
 
-def test_a_part_that_is_off_or_unknown_is_refused() -> None:
-    rig = Rig()
-    assert "BALLAST_EVICTION__MODE" in rig.label(part="eviction").reason
-    assert rig.label(part="nonsense").result is Result.REFUSED
+def test_a_part_that_is_off_or_unknown_is_refused(rig: WriterRig) -> None:
+    assert "BALLAST_EVICTION__MODE" in label(rig, part="eviction").reason
+    assert label(rig, part="nonsense").result is Result.REFUSED
     assert rig.api.requests == []
 
 
-def test_only_the_leader_writes() -> None:
-    rig = Rig()
+def test_only_the_leader_writes(rig: WriterRig) -> None:
     rig.leads = False
-    assert rig.label().result is Result.REFUSED
+    assert label(rig).result is Result.REFUSED
     assert rig.writer.submit(own()).result is Result.REFUSED
     assert rig.writer.submit(own(leader_only=False)).result is Result.DONE
     assert rig.reported == []
 
 
-def test_a_pause_refuses_parts_but_not_own_bookkeeping() -> None:
-    rig = Rig()
+def test_a_pause_refuses_parts_but_not_own_bookkeeping(rig: WriterRig) -> None:
     rig.pauses["publishing"] = "paused by key paused"
-    assert rig.label().reason == "paused by key paused"
+    assert label(rig).reason == "paused by key paused"
     assert rig.writer.submit(own()).result is Result.DONE
 
 
 def test_leadership_lost_while_waiting_for_a_token_is_noticed() -> None:
-    rig = Rig(qps=1, burst=1)
-    rig.label()
+    rig = writer_rig(qps=1, burst=1)
+    label(rig)
     asked = iter([True, False])
     rig.writer._leading = lambda: next(asked, False)
-    assert rig.label().result is Result.REFUSED
+    assert label(rig).result is Result.REFUSED
     assert len(rig.api.writes) == 1
 
 
 def test_a_burst_then_the_rate() -> None:
-    rig = Rig(qps=2, burst=3)
+    rig = writer_rig(qps=2, burst=3)
     began = rig.clock.monotonic()
     for _ in range(7):
-        rig.label()
+        label(rig)
     assert rig.clock.monotonic() - began == pytest.approx(2.0)
 
 
-def test_a_refusal_of_api_fairness_makes_every_write_wait_and_is_tried_again() -> None:
-    rig = Rig()
-    answers = iter([TooManyRequests("busy", retry_after=7.0)])
-
-    def before(*_: object) -> None:
-        for error in answers:
-            raise error
-
-    rig.api.before = before
+def test_a_refusal_of_api_fairness_makes_every_write_wait_and_is_tried_again(rig: WriterRig) -> None:
+    rig.api.before = raising(TooManyRequests("busy", retry_after=7.0), 1)
     began = rig.clock.monotonic()
-    assert rig.label().result is Result.DONE
+    assert label(rig).result is Result.DONE
     assert rig.clock.monotonic() - began >= 7.0
     assert rig.counted("labels", "done") == 1
 
 
-def busy(rig: Rig, seconds: float) -> None:
-    def before(*_: object) -> None:
-        raise TooManyRequests("busy", retry_after=seconds)
-
-    rig.api.before = before
-
-
-def test_a_hold_beyond_the_deadline_gives_up_at_once() -> None:
-    rig = Rig()
-    busy(rig, 100.0)
+def test_a_hold_beyond_the_deadline_gives_up_at_once(rig: WriterRig) -> None:
+    rig.api.before = raising(TooManyRequests("busy", retry_after=100.0))
     began = rig.clock.monotonic()
     write = node_metadata("n1", {"a": "b"}, {}, part="publishing", reason="busy")
     first, second = (rig.writer.submit(write, deadline=rig.writer.within(27.0)) for _ in range(2))
@@ -171,8 +137,8 @@ def test_a_hold_beyond_the_deadline_gives_up_at_once() -> None:
 
 
 def test_what_is_given_up_costs_no_token() -> None:
-    rig = Rig(qps=0.1, burst=1)
-    rig.label()
+    rig = writer_rig(qps=0.1, burst=1)
+    label(rig)
     write = node_metadata("n1", {"a": "b"}, {}, part="publishing", reason="busy")
     for _ in range(5):
         outcome = rig.writer.submit(write, deadline=rig.writer.within(5.0))
@@ -181,8 +147,7 @@ def test_what_is_given_up_costs_no_token() -> None:
     assert rig.writer.submit(write, deadline=rig.writer.within(10.0)).done
 
 
-def test_a_deadline_that_passed_behind_another_write_sends_nothing() -> None:
-    rig = Rig()
+def test_a_deadline_that_passed_behind_another_write_sends_nothing(rig: WriterRig) -> None:
     deadline = rig.writer.within(5.0)
 
     class Turn:
@@ -196,8 +161,7 @@ def test_a_deadline_that_passed_behind_another_write_sends_nothing() -> None:
     assert rig.api.requests == []
 
 
-def test_taints_have_a_deadline_too() -> None:
-    rig = Rig()
+def test_taints_have_a_deadline_too(rig: WriterRig) -> None:
     rig.writer._pace.hold(100.0)
     outcome = replace_taints(
         rig.api,
@@ -212,27 +176,17 @@ def test_taints_have_a_deadline_too() -> None:
     assert rig.api.writes == []
 
 
-def test_an_api_server_that_stays_busy_fails_the_write() -> None:
-    rig = Rig()
-
-    def before(*_: object) -> None:
-        raise TooManyRequests("busy", retry_after=1.0)
-
-    rig.api.before = before
-    outcome = rig.label()
+def test_an_api_server_that_stays_busy_fails_the_write(rig: WriterRig) -> None:
+    rig.api.before = raising(TooManyRequests("busy", retry_after=1.0))
+    outcome = label(rig)
     assert (outcome.result, outcome.status) == (Result.FAILED, 429)
     assert rig.counted("labels", "failed") == 1
 
 
-def test_a_disruption_budget_fails_this_write_alone() -> None:
-    rig = Rig()
-
-    def before(*_: object) -> None:
-        raise TooManyRequests("no", causes=("DisruptionBudget",))
-
-    rig.api.before = before
+def test_a_disruption_budget_fails_this_write_alone(rig: WriterRig) -> None:
+    rig.api.before = raising(TooManyRequests("no", causes=("DisruptionBudget",)))
     began = rig.clock.monotonic()
-    assert rig.label().result is Result.FAILED
+    assert label(rig).result is Result.FAILED
     assert rig.clock.monotonic() == began
 
 
@@ -244,27 +198,22 @@ def test_a_disruption_budget_fails_this_write_alone() -> None:
         (Unreachable("x"), Result.FAILED),
     ],
 )
-def test_refusals_of_the_server_become_outcomes(error: ClusterError, result: Result) -> None:
-    rig = Rig()
-
-    def before(*_: object) -> None:
-        raise error
-
-    rig.api.before = before
-    assert rig.label().result is result
+def test_refusals_of_the_server_become_outcomes(rig: WriterRig, error: ClusterError, result: Result) -> None:
+    rig.api.before = raising(error)
+    assert label(rig).result is result
 
 
 def test_stop_ends_a_wait() -> None:
-    rig = Rig(qps=0.001, burst=1)
-    rig.label()
+    rig = writer_rig(qps=0.001, burst=1)
+    label(rig)
     rig.writer.stop()
-    assert rig.label().reason == "Ballast is stopping"
+    assert label(rig).reason == "Ballast is stopping"
 
 
 def test_taints_are_patched_as_the_list_just_read() -> None:
     foreign = {"key": "gpu", "effect": "NoSchedule", "timeAdded": "2026-01-01T00:00:00Z"}
     own_taint = {"key": "ballast.dev/overloaded", "effect": "PreferNoSchedule"}
-    rig = Rig(FakeApi({NODE: {"metadata": {"name": "n1"}, "spec": {"taints": [foreign]}}}))
+    rig = writer_rig(FakeApi({NODE: {"metadata": {"name": "n1"}, "spec": {"taints": [foreign]}}}))
 
     def add(taints: list[dict[str, Any]]) -> list[dict[str, Any]]:
         return [taint for taint in taints if taint["key"] != own_taint["key"]] + [own_taint]
@@ -278,8 +227,7 @@ def test_taints_are_patched_as_the_list_just_read() -> None:
     assert len(rig.api.writes) == 1
 
 
-def test_a_conflict_is_read_again_a_few_times() -> None:
-    rig = Rig()
+def test_a_conflict_is_read_again_a_few_times(rig: WriterRig) -> None:
 
     def interfere(method: str, path: str, body: Any) -> None:
         if method == "PATCH":
@@ -294,16 +242,16 @@ def test_a_conflict_is_read_again_a_few_times() -> None:
 
 
 def test_a_node_that_vanished_is_gone() -> None:
-    rig = Rig(FakeApi())
+    rig = writer_rig(FakeApi())
     assert replace_taints(rig.api, rig.writer, "n1", list, part="publishing", reason="t").result is Result.GONE
 
 
 def test_parallel_taint_writers_lose_nothing() -> None:
     api = FakeApi({NODE: {"metadata": {"name": "n1"}, "spec": {}}})
-    rigs = [Rig(api, burst=1000) for _ in range(4)]
+    rigs = [writer_rig(api, burst=1000) for _ in range(4)]
     start = threading.Barrier(len(rigs))
 
-    def work(number: int, rig: Rig) -> None:
+    def work(number: int, rig: WriterRig) -> None:
         start.wait()
         for turn in range(8):
             taint = {"key": f"k{number}-{turn}", "effect": "PreferNoSchedule"}
@@ -319,3 +267,139 @@ def test_parallel_taint_writers_lose_nothing() -> None:
         thread.join()
     found = {taint["key"] for taint in api.objects[NODE]["spec"]["taints"]}
     assert found == {f"k{number}-{turn}" for number in range(4) for turn in range(8)}
+
+
+PLENTY = 300
+
+
+def path(number: int) -> str:
+    return f"/apis/apps/v1/namespaces/shop/deployments/d{number}/scale"
+
+
+class Emergency(WriterRig):
+    def __init__(self, mode: str = "on") -> None:
+        objects = {path(number): {"metadata": {}, "spec": {"replicas": 5}} for number in range(PLENTY)}
+        super().__init__(FakeApi(objects), modes={"power": mode}, qps=1, burst=1)
+        self.emergency = EmergencyWriter(self.writer)
+
+    def write(self, number: int) -> Write:
+        return Write(
+            kind="scale",
+            part="power",
+            method="PATCH",
+            path=path(number),
+            target=WriteTarget("Deployment", f"d{number}", "shop"),
+            reason="power falls",
+            body={"metadata": {}, "spec": {"replicas": 1}},
+            content_type=MERGE_PATCH,
+            event="ScaleForPower",
+        )
+
+    def all(self, count: int) -> list[WriteOutcome]:
+        return self.emergency.each(
+            [lambda writer, number=number: writer.submit(self.write(number)) for number in range(count)]
+        )
+
+
+def test_eight_writes_of_an_emergency_are_under_way_at_once() -> None:
+    rig = Emergency()
+    together = threading.Barrier(AT_ONCE)
+    most, lock, now = [0], threading.Lock(), [0]
+
+    def before(*_: Any) -> None:
+        with lock:
+            now[0] += 1
+            most[0] = max(most[0], now[0])
+        together.wait(10)
+        with lock:
+            now[0] -= 1
+
+    rig.api.before = before
+    outcomes = rig.all(3 * AT_ONCE)
+    assert all(outcome.done for outcome in outcomes)
+    assert most == [AT_ONCE]
+    assert [outcome.write.path for outcome in outcomes] == [path(number) for number in range(3 * AT_ONCE)]
+
+
+def test_an_emergency_has_its_own_bucket() -> None:
+    rig = Emergency()
+    assert rig.writer.submit(rig.write(0)).done
+    began = rig.clock.monotonic()
+    assert all(outcome.done for outcome in rig.all(BURST))
+    assert rig.clock.monotonic() == began
+    assert len(rig.reported) == 1 + BURST
+
+
+def test_an_emergency_has_the_checks_of_the_writer() -> None:
+    rig = Emergency(mode="dry-run")
+    assert {outcome.result for outcome in rig.all(3)} == {Result.DRY_RUN}
+    rig.pauses["power"] = "paused by key paused.power"
+    assert {outcome.reason for outcome in rig.all(3)} == {rig.pauses["power"]}
+    rig.leads = False
+    assert {outcome.result for outcome in rig.all(3)} == {Result.REFUSED}
+    assert rig.api.writes == []
+    assert rig.counted("scale", "refused") == 6
+
+
+def test_an_emergency_finishes_with_the_writer() -> None:
+    rig = Emergency()
+    begun, finishing = threading.Semaphore(0), threading.Event()
+
+    def before(*_: Any) -> None:
+        begun.release()
+        finishing.wait(30)
+
+    rig.api.before = before
+    answers: list[list[WriteOutcome]] = []
+    emergency = threading.Thread(target=lambda: answers.append(rig.all(PLENTY)))
+    emergency.start()
+    for _ in range(AT_ONCE):
+        assert begun.acquire(timeout=60)
+    ending = threading.Thread(target=rig.writer.finish, args=[10.0])
+    ending.start()
+    while not rig.writer._finished.is_set():
+        ending.join(0.01)
+    finishing.set()
+    ending.join(60)
+    emergency.join(60)
+    done = [outcome for outcome in answers[0] if outcome.done]
+    assert len(rig.api.writes) == len(done) == AT_ONCE
+
+
+@given(
+    qps=st.sampled_from([0.5, 1.0, 20.0]),
+    burst=st.integers(1, 50),
+    gaps=st.lists(st.floats(0, 5, allow_nan=False), max_size=80),
+)
+def test_no_stretch_of_time_holds_more_than_burst_and_rate_allow(qps: float, burst: int, gaps: list[float]) -> None:
+    clock, stop = FakeClock(), threading.Event()
+    pace = Pace(clock, qps, burst)
+    went: list[float] = []
+    for gap in gaps:
+        clock.advance(gap)
+        assert pace.wait(stop)
+        went.append(clock.monotonic())
+    for first in range(len(went)):
+        for last in range(first, len(went)):
+            assert last - first + 1 <= burst + qps * (went[last] - went[first]) + 1e-6
+
+
+def test_a_hold_is_kept_and_bounded() -> None:
+    clock = FakeClock()
+    pace = Pace(clock, 1, 10)
+    began = clock.monotonic()
+    pace.hold(12.0)
+    pace.hold(3.0)
+    pace.wait(threading.Event())
+    assert clock.monotonic() - began == 12.0
+    pace.hold(1e9)
+    pace.wait(threading.Event())
+    assert clock.monotonic() - began == 12.0 + LONGEST_HOLD
+
+
+def test_stop_ends_the_wait_for_the_pace() -> None:
+    clock, stop = FakeClock(), threading.Event()
+    pace = Pace(clock, 1, 1)
+    pace.hold(10)
+    stop.set()
+    assert not pace.wait(stop)
