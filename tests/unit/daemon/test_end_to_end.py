@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from ballast.windows import band
 from tests.worlds.daemons import (
     LOAD,
     NODE,
@@ -50,13 +51,14 @@ def test_nothing_is_written_before_two_complete_cycles_as_leader(calm: Rig) -> N
 def test_what_a_node_carries(calm: Rig) -> None:
     daemon = calm.settled()
     seen = snapshot(daemon)
+    score_for_labels = daemon.extender.label_scores(daemon.context.settings.publishing.strategy)
     for row, name in enumerate(calm.names):
         own = calm.own(name)
         assert set(own) == {SCORE, LOAD, WINDOW}
         means = seen.primary.mean[:, row]
         peak = means.max()
         assert own[LOAD] == ("low" if peak < 0.3 else "high" if peak >= 0.8 else "normal")
-        assert abs(10 * int(own[SCORE]) - (daemon.board.scores[name] or 0)) <= 8
+        assert int(own[SCORE]) == band.label_of(score_for_labels[name])
         document = window(own[WINDOW])
         assert set(document) == {"v", "by", "end", "length", "cpu", "memory"}
         assert (document["v"], document["length"]) == (1, 900)

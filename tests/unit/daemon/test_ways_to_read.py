@@ -8,6 +8,7 @@ import pytest
 
 from ballast.scoring import crane
 from ballast.scoring.strategy import NAMES
+from ballast.windows import band
 from tests.unit.daemon.test_scheduling import ask, chosen, waiting
 from tests.worlds.daemons import SCORE, Rig, get, metric, until
 
@@ -33,10 +34,12 @@ def nodes(daemon: Any) -> dict[str, Any]:
 def test_labels_metrics_and_page_show_the_scores_of_one_strategy(calm: Rig, name: str) -> None:
     daemon = calm.settled(PUBLISHING__STRATEGY=name, **given(calm))
     shown = nodes(daemon)
+    for_labels = daemon.extender.label_scores(name)
     for node in calm.names:
         score = shown[node]["score"]
         assert metric(daemon, f'ballast_node_score{{node="{node}"}}') == score
-        assert abs(int(calm.own(node)[SCORE]) - score / 10) <= 0.8
+        assert int(calm.own(node)[SCORE]) == band.label_of(for_labels[node])
+        assert shown[node]["published"]["score"] == calm.own(node)[SCORE]
     assert daemon.board.scores == daemon.extender.node_scores(name)
 
 
@@ -72,7 +75,7 @@ def test_the_scores_of_a_pod_are_those_its_scheduler_gets(calm: Rig) -> None:
     pod = waiting(calm, "asks", "1")
     until(lambda: any(each.uid == pod["metadata"]["uid"] for each in daemon.context.cache.pods()), "the pod is seen")
     found = get(daemon, "/api/v1/pods/default/asks/scores").json()
-    assert [each["strategy"] for each in found["strategies"]] == ["blend", "dominant-residual", "load-variation"]
+    assert [each["strategy"] for each in found["strategies"]] == ["load-aware", "load-variation", "dominant-residual"]
     assert sorted(found["strategies"][0]["scores"]) == calm.names
     assert get(daemon, "/api/v1/pods/default/nobody/scores").status_code == 404
 
