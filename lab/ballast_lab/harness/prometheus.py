@@ -12,6 +12,7 @@ from typing import Any
 import requests
 import yaml
 
+from ballast.telemetry.exporters.terms import STARVED_LABEL
 from ballast_lab.harness.process import Process, free_port
 from ballast_lab.harness.tools import Tools
 
@@ -31,8 +32,12 @@ class Prometheus:
         self.process = process
 
     def query(self, promql: str, at: float) -> dict[str, float]:
-        """{instance: value} at a Unix time."""
-        return {one["metric"].get("instance", ""): float(one["value"][1]) for one in self.series(promql, at)}
+        """{instance: value} at a Unix time; without the witnesses of starvation that a preset's answer carries."""
+        return {
+            one["metric"].get("instance", ""): float(one["value"][1])
+            for one in self.series(promql, at)
+            if STARVED_LABEL not in one["metric"]
+        }
 
     def series(self, promql: str, at: float | None = None) -> list[dict[str, Any]]:
         """The vector of an expression, now or at a Unix time."""
