@@ -37,8 +37,12 @@ def under_keda(replicas: int = 10, most: int | None = 20, least: int | None = No
     return Rig({**objects, f"{HPAS}/keda-hpa-api": found})
 
 
-def test_the_replicas_of_what_an_hpa_scales_are_never_written() -> None:
-    found = under_hpa()
+@pytest.fixture
+def found() -> Rig:
+    return under_hpa()
+
+
+def test_the_replicas_of_what_an_hpa_scales_are_never_written(found: Rig) -> None:
     standing = found.standing(policy("api"))
     assert (standing.actuator, standing.count, standing.capped) == (Actuator.HPA_CAP, 10, False)
     assert (standing.minimum, standing.maximum, standing.original) == (2, 10, 20)
@@ -53,8 +57,7 @@ def test_the_replicas_of_what_an_hpa_scales_are_never_written() -> None:
 
 
 @pytest.mark.parametrize("fresh", [True, False])
-def test_a_cap_that_is_ours_is_what_counts(fresh: bool) -> None:
-    found = under_hpa()
+def test_a_cap_that_is_ours_is_what_counts(found: Rig, fresh: bool) -> None:
     found.apply(policy("api"), {"api": 4})
     found.edit(API, replicas=3)
     standing = found.standing(policy("api"), fresh=fresh)
@@ -65,8 +68,7 @@ def test_a_cap_that_is_ours_is_what_counts(fresh: bool) -> None:
     assert found.notes(HPA) == {ORIGINAL: "20", NOTED: "7"}
 
 
-def test_without_a_cap_there_is_nothing_to_raise() -> None:
-    found = under_hpa()
+def test_without_a_cap_there_is_nothing_to_raise(found: Rig) -> None:
     assert found.apply(policy("api"), {"api": 15}) == []
 
 
@@ -86,8 +88,7 @@ def test_the_original_is_the_most_and_stays_noted() -> None:
     assert found.notes(HPA) == {}
 
 
-def test_an_original_that_became_unreadable_meanwhile_is_not_overwritten() -> None:
-    found = under_hpa()
+def test_an_original_that_became_unreadable_meanwhile_is_not_overwritten(found: Rig) -> None:
     standings = found.observe(policy("api"))
     found.api.objects[HPA]["metadata"]["annotations"] = {ORIGINAL: "many"}
     found.edit(HPA, minReplicas=3)
@@ -105,8 +106,7 @@ def test_a_cap_is_never_below_what_the_autoscaler_keeps() -> None:
     assert found.spec(SO)["maxReplicaCount"] == 1
 
 
-def test_a_conflict_is_read_again_and_a_foreign_cap_is_not_overwritten() -> None:
-    found = under_hpa()
+def test_a_conflict_is_read_again_and_a_foreign_cap_is_not_overwritten(found: Rig) -> None:
     standings = found.observe(policy("api"))
     found.edit(HPA, minReplicas=5)
     assert found.actuators.apply(standings, {"shop/api": 4}, reason="x")[0].done
@@ -118,8 +118,7 @@ def test_a_conflict_is_read_again_and_a_foreign_cap_is_not_overwritten() -> None
     assert found.spec(HPA)["maxReplicas"] == 12
 
 
-def test_the_cap_of_someone_else_is_the_next_original() -> None:
-    found = under_hpa()
+def test_the_cap_of_someone_else_is_the_next_original(found: Rig) -> None:
     found.apply(policy("api"), {"api": 4})
     found.edit(HPA, maxReplicas=12)
     standing = found.standing(policy("api"))
@@ -128,8 +127,7 @@ def test_the_cap_of_someone_else_is_the_next_original() -> None:
     assert found.notes(HPA) == {ORIGINAL: "12", NOTED: "6"}
 
 
-def test_an_original_that_cannot_be_read_is_no_reason_to_guess() -> None:
-    found = under_hpa()
+def test_an_original_that_cannot_be_read_is_no_reason_to_guess(found: Rig) -> None:
     found.api.objects[HPA]["metadata"]["annotations"] = {ORIGINAL: "many"}
     standing = found.standing(policy("api"))
     assert (standing.count, standing.usable) == (None, False)
@@ -194,8 +192,7 @@ def test_a_cap_needs_an_autoscaler() -> None:
     assert "no autoscaler scales it" in (found.standing(policy("api", actuation="cap")).problem or "")
 
 
-def test_two_autoscalers_are_one_too_many() -> None:
-    found = under_hpa()
+def test_two_autoscalers_are_one_too_many(found: Rig) -> None:
     found.api._store(f"{HPAS}/other", autoscaler("other", 9, target="api"))
     assert "api and HorizontalPodAutoscaler other both scale it" in (found.standing(policy("api")).problem or "")
 
@@ -218,8 +215,7 @@ def test_what_belongs_to_a_controller_is_scaled_by_it() -> None:
     assert found.standing(policy("api", actuation="direct")).actuator is Actuator.SCALE
 
 
-def test_caps_of_some_targets_are_given_back() -> None:
-    found = under_hpa()
+def test_caps_of_some_targets_are_given_back(found: Rig) -> None:
     for name in ("web", "db"):
         found.api._store(f"{APPS}/deployments/{name}", workload(name, 10))
         found.api._store(f"{HPAS}/{name}", autoscaler(name, 30))
@@ -235,8 +231,7 @@ def test_caps_of_some_targets_are_given_back() -> None:
         found.actuators.restore({"shop/web"}, reason="no policy names it")
 
 
-def test_only_a_cap_that_is_still_ours_is_given_back() -> None:
-    found = under_hpa()
+def test_only_a_cap_that_is_still_ours_is_given_back(found: Rig) -> None:
     found.apply(policy("api"), {"api": 4})
     found.edit(HPA, maxReplicas=12)
     found.cache.observe()
@@ -264,8 +259,7 @@ def test_what_keda_copied_to_its_hpa_is_not_given_back() -> None:
     assert found.spec(SO)["maxReplicaCount"] == 20
 
 
-def test_a_conflict_while_giving_back_is_decided_again() -> None:
-    found = under_hpa()
+def test_a_conflict_while_giving_back_is_decided_again(found: Rig) -> None:
     found.apply(policy("api"), {"api": 4})
     found.cache.observe()
     found.edit(HPA, minReplicas=3)
@@ -277,8 +271,7 @@ def test_a_conflict_while_giving_back_is_decided_again() -> None:
     }
 
 
-def test_giving_back_ends_where_the_writer_refuses() -> None:
-    found = under_hpa()
+def test_giving_back_ends_where_the_writer_refuses(found: Rig) -> None:
     found.apply(policy("api"), {"api": 4})
     found.cache.observe()
     found.pauses["power"] = "paused by key paused.power"
@@ -286,10 +279,9 @@ def test_giving_back_ends_where_the_writer_refuses() -> None:
     assert outcome.reason == found.pauses["power"]
 
 
-def test_an_absolute_budget_counts_the_cap_in_force_and_sets_one_above_what_runs() -> None:
+def test_an_absolute_budget_counts_the_cap_in_force_and_sets_one_above_what_runs(found: Rig) -> None:
     members = [{"ref": "shop/api", "min": 1, "max": 50, "wattsPerReplica": 10}]
     one = PowerPolicy.model_validate({"independents": members})
-    found = under_hpa()
     standing = found.standing(one)
     assert (standing.count, standing.maximum, standing.replicas, standing.original) == (20, 20, 10, 20)
     assert found.apply(one, {"api": 15})[0].done

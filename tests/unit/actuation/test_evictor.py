@@ -12,6 +12,11 @@ from ballast.eviction.rules import UNLIMITED, EvictionLimit, GateRules
 from tests.worlds.evicting import FREE, KEY, NODES, NOW, WINDOW, EvictingApi, Replica, plans
 
 
+@pytest.fixture
+def replica(server: EvictingApi) -> Replica:
+    return Replica(server)
+
+
 def test_a_step_is_written_down_before_it_is_taken_and_evicts_this_very_pod(server: EvictingApi) -> None:
     replica = Replica(server)
     [pod, *_] = server.pods.values()
@@ -37,8 +42,7 @@ def test_a_grace_period_of_the_settings_replaces_the_pods_own(server: EvictingAp
     assert server.sent[0]["deleteOptions"]["gracePeriodSeconds"] == 5
 
 
-def test_a_replacement_is_followed_until_the_effect_is_measured(server: EvictingApi) -> None:
-    replica = Replica(server)
+def test_a_replacement_is_followed_until_the_effect_is_measured(replica: Replica, server: EvictingApi) -> None:
     replica.carry_out(server.pods["shop/web-1"])
     assert replica.evictor.history().awaited == {KEY}
     assert replica.evictor.pending() == {
@@ -67,8 +71,7 @@ def test_a_replacement_is_followed_until_the_effect_is_measured(server: Evicting
     assert replica.evictor.pending() == {}
 
 
-def test_a_clock_that_was_turned_back_keeps_no_plan_open(server: EvictingApi) -> None:
-    replica = Replica(server)
+def test_a_clock_that_was_turned_back_keeps_no_plan_open(replica: Replica, server: EvictingApi) -> None:
     replica.carry_out(server.pods["shop/web-1"])
     server.replace_evicted("n5")
     server.clock.step_wall(3600)
@@ -83,8 +86,7 @@ def test_a_clock_that_was_turned_back_keeps_no_plan_open(server: EvictingApi) ->
     assert replica.evictor.history().restarts[KEY] <= WINDOW
 
 
-def test_what_changed_everywhere_is_no_effect(server: EvictingApi) -> None:
-    replica = Replica(server)
+def test_what_changed_everywhere_is_no_effect(replica: Replica, server: EvictingApi) -> None:
     replica.carry_out(server.pods["shop/web-1"])
     server.replace_evicted("n5")
     replica.follow()
@@ -92,8 +94,7 @@ def test_what_changed_everywhere_is_no_effect(server: EvictingApi) -> None:
     assert replica.follow(WINDOW) == "rebalance of 1 pod: loads changed by 100% of what was predicted"
 
 
-def test_a_plan_without_effect_stops_its_planner_for_a_while(server: EvictingApi) -> None:
-    replica = Replica(server)
+def test_a_plan_without_effect_stops_its_planner_for_a_while(replica: Replica, server: EvictingApi) -> None:
     replica.carry_out(server.pods["shop/web-1"])
     server.replace_evicted("n5")
     replica.follow()
@@ -112,8 +113,7 @@ def test_a_plan_without_effect_stops_its_planner_for_a_while(server: EvictingApi
     assert after.evictor.stopped("rebalance") is None
 
 
-def test_relief_without_effect_is_remembered_by_node_and_cause(server: EvictingApi) -> None:
-    replica = Replica(server)
+def test_relief_without_effect_is_remembered_by_node_and_cause(replica: Replica, server: EvictingApi) -> None:
     replica.carry_out(server.pods["shop/web-1"], kind="relieve")
     server.replace_evicted("n5")
     replica.follow()
@@ -125,8 +125,7 @@ def test_relief_without_effect_is_remembered_by_node_and_cause(server: EvictingA
     assert (node, cause) == ("n0", "cpu")
 
 
-def test_a_replacement_that_does_not_become_ready_stops_the_planner(server: EvictingApi) -> None:
-    replica = Replica(server)
+def test_a_replacement_that_does_not_become_ready_stops_the_planner(replica: Replica, server: EvictingApi) -> None:
     replica.carry_out(server.pods["shop/web-1"])
     server.replace_evicted("n5", ready=False)
     replica.follow()
@@ -137,8 +136,7 @@ def test_a_replacement_that_does_not_become_ready_stops_the_planner(server: Evic
     assert ("Deployment shop/web", "ReplacementLate") in [told[:2] for told in replica.told.all]
 
 
-def test_the_deadline_counts_from_the_end_of_the_evicted_pod(server: EvictingApi) -> None:
-    replica = Replica(server)
+def test_the_deadline_counts_from_the_end_of_the_evicted_pod(replica: Replica, server: EvictingApi) -> None:
     replica.carry_out(server.pods["shop/web-1"])
     for _ in range(20):
         assert replica.follow(60) is None
@@ -149,8 +147,7 @@ def test_the_deadline_counts_from_the_end_of_the_evicted_pod(server: EvictingApi
     assert replica.recent()[0]["status"] == "ready"
 
 
-def test_a_pod_that_never_ends_holds_no_room_for_ever(server: EvictingApi) -> None:
-    replica = Replica(server)
+def test_a_pod_that_never_ends_holds_no_room_for_ever(replica: Replica, server: EvictingApi) -> None:
     replica.carry_out(server.pods["shop/web-1"])
     assert replica.follow(3599) is None
     assert replica.extender.held

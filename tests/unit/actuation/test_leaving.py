@@ -53,8 +53,12 @@ class Yard(WriterRig):
         return LeavingTaints(self.api, self.writer, "ballast.dev", sets=sets)
 
 
-def test_the_taint_comes_and_goes_and_those_of_others_stay() -> None:
-    yard = Yard()
+@pytest.fixture
+def yard() -> Yard:
+    return Yard()
+
+
+def test_the_taint_comes_and_goes_and_those_of_others_stay(yard: Yard) -> None:
     taints = yard.leaving()
     assert taints.put("n1") is None
     assert yard.taints("n1") == [FOREIGN, LEAVING]
@@ -64,15 +68,13 @@ def test_the_taint_comes_and_goes_and_those_of_others_stay() -> None:
     assert yard.taints("n1") == [FOREIGN]
 
 
-def test_what_a_killed_leader_left_is_taken_away_by_the_next_one() -> None:
-    yard = Yard()
+def test_what_a_killed_leader_left_is_taken_away_by_the_next_one(yard: Yard) -> None:
     yard.leaving().put("n2")
     yard.leaving(sets=False).settle((), yard.nodes())
     assert yard.taints("n2") == []
 
 
-def test_a_pause_holds_the_taint_back_but_not_its_end() -> None:
-    yard = Yard()
+def test_a_pause_holds_the_taint_back_but_not_its_end(yard: Yard) -> None:
     taints = yard.leaving()
     taints.put("n2")
     yard.pauses["eviction"] = "evictions are paused"
@@ -81,8 +83,7 @@ def test_a_pause_holds_the_taint_back_but_not_its_end() -> None:
     assert (yard.taints("n1"), yard.taints("n2")) == ([FOREIGN], [])
 
 
-def test_at_the_end_of_the_daemon_it_is_still_given_back() -> None:
-    yard = Yard()
+def test_at_the_end_of_the_daemon_it_is_still_given_back(yard: Yard) -> None:
     taints = yard.leaving()
     taints.put("n2")
     yard.writer.finish()
@@ -90,8 +91,7 @@ def test_at_the_end_of_the_daemon_it_is_still_given_back() -> None:
     assert yard.taints("n2") == []
 
 
-def test_without_landing_by_taint_nothing_is_tainted() -> None:
-    yard = Yard()
+def test_without_landing_by_taint_nothing_is_tainted(yard: Yard) -> None:
     assert yard.leaving(sets=False).put("n1") is None
     assert yard.taints("n1") == [FOREIGN]
 
@@ -157,8 +157,7 @@ def _step() -> Any:
     return StepRecord("shop/a", "u-a", "n1", 0.0, target="n5", scheduler="default-scheduler", landed_on="n1")
 
 
-def test_a_node_is_tainted_while_it_is_emptied_labelled_when_it_is_and_given_back_whole() -> None:
-    yard = Yard()
+def test_a_node_is_tainted_while_it_is_emptied_labelled_when_it_is_and_given_back_whole(yard: Yard) -> None:
     pods = {"n1": [Pod("shop", "a")], "n2": [Pod("shop", "b", owner=Owner("DaemonSet", "agent", "u", True))]}
     empty = EmptyNodes(yard.api, yard.writer, "ballast.dev")
     assert empty.mark(["n1"], yard.nodes(), pods.__getitem__) is None
@@ -170,8 +169,7 @@ def test_a_node_is_tainted_while_it_is_emptied_labelled_when_it_is_and_given_bac
     assert (yard.taints("n1"), yard.labels("n1")) == ([FOREIGN], {})
 
 
-def test_release_takes_every_mark() -> None:
-    yard = Yard()
+def test_release_takes_every_mark(yard: Yard) -> None:
     yard.leaving().put("n1")
     empty = EmptyNodes(yard.api, yard.writer, "ballast.dev")
     empty.mark(["n1"], yard.nodes(), lambda _: [])
@@ -181,8 +179,7 @@ def test_release_takes_every_mark() -> None:
     assert (yard.taints("n1"), yard.labels("n1")) == ([FOREIGN], {})
 
 
-def test_loaded_nodes_are_avoided_with_the_first_eviction_until_nothing_is_waited_for() -> None:
-    yard = Yard()
+def test_loaded_nodes_are_avoided_with_the_first_eviction_until_nothing_is_waited_for(yard: Yard) -> None:
     taints = yard.leaving()
     taints.avoid(["n1", "n2"], 100.0)
     assert (yard.taints("n1"), yard.taints("n2")) == ([FOREIGN], [])
@@ -194,8 +191,7 @@ def test_loaded_nodes_are_avoided_with_the_first_eviction_until_nothing_is_waite
     assert (yard.taints("n1"), yard.taints("n2")) == ([FOREIGN], [])
 
 
-def test_loaded_nodes_are_given_back_after_a_while_though_a_replacement_is_still_waited_for() -> None:
-    yard = Yard()
+def test_loaded_nodes_are_given_back_after_a_while_though_a_replacement_is_still_waited_for(yard: Yard) -> None:
     taints = yard.leaving()
     taints.avoid(["n1"], 100.0)
     taints.put("n2")
@@ -203,8 +199,7 @@ def test_loaded_nodes_are_given_back_after_a_while_though_a_replacement_is_still
     assert (yard.taints("n1"), yard.taints("n2")) == ([FOREIGN], [LEAVING])
 
 
-def test_the_next_leader_gives_loaded_nodes_back_at_once() -> None:
-    yard = Yard()
+def test_the_next_leader_gives_loaded_nodes_back_at_once(yard: Yard) -> None:
     taints = yard.leaving()
     taints.avoid(["n1"], 100.0)
     taints.put("n2")
@@ -212,8 +207,7 @@ def test_the_next_leader_gives_loaded_nodes_back_at_once() -> None:
     assert (yard.taints("n1"), yard.taints("n2")) == ([FOREIGN], [LEAVING])
 
 
-def test_a_loaded_node_that_a_pod_leaves_carries_one_taint() -> None:
-    yard = Yard()
+def test_a_loaded_node_that_a_pod_leaves_carries_one_taint(yard: Yard) -> None:
     taints = yard.leaving()
     taints.avoid(["n1", "n2"], 100.0)
     taints.put("n2")
@@ -223,8 +217,7 @@ def test_a_loaded_node_that_a_pod_leaves_carries_one_taint() -> None:
     assert (yard.taints("n1"), yard.taints("n2")) == ([FOREIGN, LEAVING], [])
 
 
-def test_release_takes_the_taint_of_loaded_nodes() -> None:
-    yard = Yard()
+def test_release_takes_the_taint_of_loaded_nodes(yard: Yard) -> None:
     taints = yard.leaving()
     taints.avoid(["n1"], 100.0)
     taints.put("n2")
@@ -246,8 +239,7 @@ def test_the_node_that_a_replacement_is_to_prefer_is_written_down_before_the_evi
     assert "eviction.landing" not in server.state()
 
 
-def test_the_next_eviction_opens_the_node_that_it_counts_on() -> None:
-    yard = Yard()
+def test_the_next_eviction_opens_the_node_that_it_counts_on(yard: Yard) -> None:
     taints = yard.leaving()
     taints.avoid(["n1"], 100.0)
     taints.put("n2")

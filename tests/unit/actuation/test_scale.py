@@ -17,8 +17,12 @@ def rig(replicas: int = 5, **more: Any) -> Rig:
     return Rig({API: workload("api", replicas)}, **more)
 
 
-def test_a_deployment_is_scaled_against_the_version_that_was_seen() -> None:
-    found = rig()
+@pytest.fixture
+def found() -> Rig:
+    return rig()
+
+
+def test_a_deployment_is_scaled_against_the_version_that_was_seen(found: Rig) -> None:
     standing = found.standing(policy("api"))
     assert (standing.actuator, standing.count, standing.replicas, standing.usable) == (Actuator.SCALE, 5, 5, True)
     (outcome,) = found.apply(policy("api"), {"api": 3})
@@ -53,14 +57,12 @@ def test_anything_else_with_a_scale_is_asked_what_it_has_once_per_version() -> N
     assert "no" in (found.standing(wanted).problem or "")
 
 
-def test_what_is_so_already_costs_no_write() -> None:
-    found = rig()
+def test_what_is_so_already_costs_no_write(found: Rig) -> None:
     assert found.apply(policy("api"), {"api": 5}) == []
     assert found.api.writes == []
 
 
-def test_until_the_watch_catches_up_our_own_write_counts() -> None:
-    found = rig()
+def test_until_the_watch_catches_up_our_own_write_counts(found: Rig) -> None:
     found.apply(policy("api"), {"api": 3})
     assert found.standing(policy("api"), fresh=False).count == 3
     assert found.apply(policy("api"), {"api": 2}, fresh=False)[0].done
@@ -69,8 +71,7 @@ def test_until_the_watch_catches_up_our_own_write_counts() -> None:
     assert found.standing(policy("api")).count == 9
 
 
-def test_a_conflict_is_read_again_and_tried_again() -> None:
-    found = rig()
+def test_a_conflict_is_read_again_and_tried_again(found: Rig) -> None:
     standings = found.observe(policy("api"))
     found.edit(API, paused=False)
     (outcome,) = found.actuators.apply(standings, {"shop/api": 2}, reason="power falls")
@@ -78,8 +79,7 @@ def test_a_conflict_is_read_again_and_tried_again() -> None:
     assert found.spec(API)["replicas"] == 2
 
 
-def test_what_someone_else_set_meanwhile_is_not_overwritten() -> None:
-    found = rig()
+def test_what_someone_else_set_meanwhile_is_not_overwritten(found: Rig) -> None:
     standings = found.observe(policy("api"))
     found.edit(API, replicas=8)
     (outcome,) = found.actuators.apply(standings, {"shop/api": 2}, reason="power falls")
@@ -88,8 +88,7 @@ def test_what_someone_else_set_meanwhile_is_not_overwritten() -> None:
     assert found.spec(API)["replicas"] == 8
 
 
-def test_someone_else_may_have_wanted_the_same() -> None:
-    found = rig()
+def test_someone_else_may_have_wanted_the_same(found: Rig) -> None:
     standings = found.observe(policy("api"))
     found.edit(API, replicas=2)
     (outcome,) = found.actuators.apply(standings, {"shop/api": 2}, reason="power falls")
@@ -97,8 +96,7 @@ def test_someone_else_may_have_wanted_the_same() -> None:
     assert found.metrics.registry.get_sample_value("ballast_writes_total", {"kind": "scale", "result": "done"}) == 1
 
 
-def test_an_autoscaler_that_came_meanwhile_is_left_in_charge() -> None:
-    found = rig()
+def test_an_autoscaler_that_came_meanwhile_is_left_in_charge(found: Rig) -> None:
     standings = found.observe(policy("api"))
     found.edit(API, paused=False)
     found.api._store("/x/horizontalpodautoscalers/api", autoscaler("api", 9))
@@ -108,16 +106,14 @@ def test_an_autoscaler_that_came_meanwhile_is_left_in_charge() -> None:
     assert found.spec(API)["replicas"] == 5
 
 
-def test_a_workload_that_vanished_is_gone() -> None:
-    found = rig()
+def test_a_workload_that_vanished_is_gone(found: Rig) -> None:
     standings = found.observe(policy("api"))
     del found.api.objects[API]
     assert found.actuators.apply(standings, {"shop/api": 2}, reason="x")[0].result is Result.GONE
     assert "there is no deployments.apps/shop/api" in (found.standing(policy("api")).problem or "")
 
 
-def test_a_read_that_fails_after_a_conflict_ends_it() -> None:
-    found = rig()
+def test_a_read_that_fails_after_a_conflict_ends_it(found: Rig) -> None:
     standings = found.observe(policy("api"))
     found.edit(API, paused=False)
     found.api.before = refuse("/scale")
@@ -128,8 +124,7 @@ def pod(name: str, phase: str = "Pending", app: str = "api", node: str = "", **m
     return Pod("shop", name, uid=name, phase=phase, labels={"app": app}, node=node, **more)
 
 
-def test_increases_wait_for_the_pods_of_the_last_one() -> None:
-    found = rig()
+def test_increases_wait_for_the_pods_of_the_last_one(found: Rig) -> None:
     found.pods = pod("a"), pod("b", "Running"), pod("c", app="other"), pod("d", deleting=True)
     standing = found.standing(policy("api"))
     assert (standing.pending, standing.maximum) == (1, 5)
@@ -138,16 +133,14 @@ def test_increases_wait_for_the_pods_of_the_last_one() -> None:
     assert found.apply(policy("api"), {"api": 4})[0].done
 
 
-def test_a_rollout_is_waited_for_but_not_in_an_emergency() -> None:
-    found = rig()
+def test_a_rollout_is_waited_for_but_not_in_an_emergency(found: Rig) -> None:
     found.api.objects[API]["status"] = {"observedGeneration": 0, "replicas": 5, "updatedReplicas": 2}
     (outcome,) = found.apply(policy("api"), {"api": 4})
     assert (outcome.result, outcome.reason) == (Result.REFUSED, "a rollout is under way")
     assert found.apply(policy("api"), {"api": 4}, emergency=True)[0].done
 
 
-def test_a_rollout_that_does_not_go_on_blocks_nothing() -> None:
-    found = rig()
+def test_a_rollout_that_does_not_go_on_blocks_nothing(found: Rig) -> None:
     found.api.objects[API]["status"] = {"observedGeneration": 0, "replicas": 5, "updatedReplicas": 2}
     found.edit(API, paused=True)
     standing = found.standing(policy("api"))
@@ -156,8 +149,7 @@ def test_a_rollout_that_does_not_go_on_blocks_nothing() -> None:
     assert found.apply(policy("api"), {"api": 4})[0].done
 
 
-def test_pods_that_cannot_be_created_are_no_room() -> None:
-    found = rig()
+def test_pods_that_cannot_be_created_are_no_room(found: Rig) -> None:
     refused = [{"type": "ReplicaFailure", "status": "True", "reason": "FailedCreate"}]
     found.api.objects[API]["status"] = {"replicas": 3, "readyReplicas": 3, "conditions": refused}
     assert found.standing(policy("api")).ceiling is None
@@ -202,8 +194,7 @@ def test_an_emergency_takes_the_largest_watts_first() -> None:
     assert all(outcome.done for outcome in outcomes)
 
 
-def test_what_only_watches_writes_nothing() -> None:
-    found = rig()
+def test_what_only_watches_writes_nothing(found: Rig) -> None:
     standing = found.standing(policy("api", actuation="observe"))
     assert (standing.actuator, standing.count, standing.usable, standing.problem) == (Actuator.OBSERVE, 5, False, None)
     (outcome,) = found.apply(policy("api", actuation="observe"), {"api": 1})

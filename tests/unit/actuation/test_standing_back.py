@@ -29,6 +29,11 @@ def said(on_workload: dict[str, str], on_namespace: dict[str, str] | None = None
     return found
 
 
+@pytest.fixture
+def found() -> Rig:
+    return Rig({API: workload("api", 5)})
+
+
 @pytest.mark.parametrize(
     ("on_workload", "on_namespace", "excluded"),
     [
@@ -103,8 +108,7 @@ def fight(found: Rig, times: int, manager: str = "argocd-controller") -> None:
         found.edit(API, manager, replicas=5)
 
 
-def test_who_writes_back_three_times_has_won_for_a_while() -> None:
-    found = Rig({API: workload("api", 5)})
+def test_who_writes_back_three_times_has_won_for_a_while(found: Rig) -> None:
     fight(found, 2)
     assert found.standing(policy("api")).problem is None
     fight(found, 1)
@@ -118,16 +122,14 @@ def test_who_writes_back_three_times_has_won_for_a_while() -> None:
     assert found.standing(policy("api")).usable
 
 
-def test_three_times_in_a_long_while_are_no_fight() -> None:
-    found = Rig({API: workload("api", 5)})
+def test_three_times_in_a_long_while_are_no_fight(found: Rig) -> None:
     for _ in range(5):
         fight(found, 1)
         found.clock.advance(400)
     assert found.standing(policy("api")).problem is None
 
 
-def test_another_number_is_someones_wish_and_no_fight() -> None:
-    found = Rig({API: workload("api", 5)})
+def test_another_number_is_someones_wish_and_no_fight(found: Rig) -> None:
     for count in range(6, 12):
         found.apply(policy("api"), {"api": 3})
         found.edit(API, replicas=count)
@@ -142,14 +144,12 @@ def test_caps_are_fought_over_too() -> None:
     assert "contended: Flux" in (found.standing(policy("api")).problem or "")
 
 
-def test_without_managed_fields_it_is_someone() -> None:
-    found = Rig({API: workload("api", 5)})
+def test_without_managed_fields_it_is_someone(found: Rig) -> None:
     fight(found, 3, manager="")
     assert "contended: someone has" in (found.standing(policy("api")).problem or "")
 
 
-def test_nothing_is_done_on_what_the_watches_do_not_show() -> None:
-    found = Rig({API: workload("api", 5)})
+def test_nothing_is_done_on_what_the_watches_do_not_show(found: Rig) -> None:
     found.cache.unlisted = {"scaledobjects"}
     found.cache.problems = {"scaledobjects": "add list of scaledobjects"}
     assert "scaledobjects have not been listed yet: add list" in (found.standing(policy("api")).problem or "")
@@ -177,8 +177,7 @@ def test_what_has_not_changed_is_not_looked_at_again_and_what_has_is() -> None:
     assert (first.actuator, found.standing(wanted).actuator) == ("scale", "hpa-cap")
 
 
-def test_while_pods_are_not_known_nothing_rises_that_is_not_complete() -> None:
-    found = Rig({API: workload("api", 5)})
+def test_while_pods_are_not_known_nothing_rises_that_is_not_complete(found: Rig) -> None:
     found.pods_problem = "the pods have not been listed yet"
     standing = found.standing(policy("api"))
     assert (standing.maximum, standing.pending) == (5, 5)
@@ -199,16 +198,14 @@ def test_what_is_not_there_runs_no_replicas_and_what_is_not_seen_nobody_knows_ho
     assert found.standing(policy("api")).replicas is None
 
 
-def test_our_own_write_is_forgotten_when_the_watch_never_shows_it() -> None:
-    found = Rig({API: workload("api", 5)})
+def test_our_own_write_is_forgotten_when_the_watch_never_shows_it(found: Rig) -> None:
     assert found.apply(policy("api"), {"api": 3})[0].done
     assert found.standing(policy("api"), fresh=False).count == 3
     found.clock.advance(101)
     assert found.standing(policy("api"), fresh=False).count == 5
 
 
-def test_the_text_of_a_condition_does_not_change_while_a_target_is_contended() -> None:
-    found = Rig({API: workload("api", 5)})
+def test_the_text_of_a_condition_does_not_change_while_a_target_is_contended(found: Rig) -> None:
     fight(found, 3)
     before = found.standing(policy("api")).obstacle
     found.clock.advance(60)

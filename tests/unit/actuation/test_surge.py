@@ -98,8 +98,12 @@ def a_pod(name: str, **more: Any) -> Pod:
     return Pod("shop", name, **(given | more))
 
 
-def test_a_single_replica_moves_without_a_gap() -> None:
-    town = Town()
+@pytest.fixture
+def town() -> Town:
+    return Town()
+
+
+def test_a_single_replica_moves_without_a_gap(town: Town) -> None:
     assert town.begin() is None
     assert (town.replicas, town.written) == (2, True)
     assert town.surges.workloads == {("shop", "Deployment", "web")}
@@ -113,24 +117,21 @@ def test_a_single_replica_moves_without_a_gap() -> None:
     assert plan.steps[0].status is StepStatus.EVICTED
 
 
-def test_one_that_does_not_become_ready_is_taken_back() -> None:
-    town = Town()
+def test_one_that_does_not_become_ready_is_taken_back(town: Town) -> None:
     town.begin()
     town.clock.advance(301)
     assert "not Ready within 300 s" in town.advance()[0]
     assert (town.replicas, town.written, town.cost) == (1, False, None)
 
 
-def test_a_pause_takes_it_back_at_once() -> None:
-    town = Town()
+def test_a_pause_takes_it_back_at_once(town: Town) -> None:
     town.begin()
     town.paused = "evictions are paused"
     town.surges.give_back()
     assert (town.replicas, town.written) == (1, False)
 
 
-def test_a_count_that_somebody_else_changed_is_left_alone() -> None:
-    town = Town()
+def test_a_count_that_somebody_else_changed_is_left_alone(town: Town) -> None:
     town.begin()
     town.api.objects[f"{DEPLOYMENT}/scale"]["spec"]["replicas"] = 5
     town.clock.advance(301)
@@ -140,8 +141,7 @@ def test_a_count_that_somebody_else_changed_is_left_alone() -> None:
 
 @pytest.mark.parametrize("late", [False, True])
 @pytest.mark.parametrize("at", range(1, 8))
-def test_a_killed_process_never_leaves_the_count_raised(at: int, late: bool) -> None:
-    town = Town()
+def test_a_killed_process_never_leaves_the_count_raised(town: Town, at: int, late: bool) -> None:
     town.crash_at, town.late = at, late
     fresh = a_pod("web-b", node="n2", created=town.clock.wall())
     try:
@@ -157,8 +157,7 @@ def test_a_killed_process_never_leaves_the_count_raised(at: int, late: bool) -> 
     assert (town.replicas, town.written) == (1, False)
 
 
-def test_release_takes_back_what_a_daemon_that_is_no_more_has_added() -> None:
-    town = Town()
+def test_release_takes_back_what_a_daemon_that_is_no_more_has_added(town: Town) -> None:
     town.begin()
     state = StateStore(town.api, town.writer, "ballast")  # type: ignore[arg-type]
     assert give_back_replicas(town.api, town.writer, state, town.clock) == (1, 0)  # type: ignore[arg-type]

@@ -16,7 +16,7 @@ from ballast.base.metrics import Metrics
 from ballast.cluster.cache import Cache
 from ballast.cluster.listing import PAGE
 from ballast.cluster.objects.decoding import Reader
-from ballast.cluster.watch import Collection, Reflector
+from ballast.cluster.watch import Collection, Reflector, stop_all
 from tests.worlds.http_server import Answer, Request, Server, api_for, serving, status
 
 HANG_UP = b""
@@ -93,6 +93,11 @@ def names(cache: Cache) -> list[str]:
     return [node.name for node in cache.nodes()]
 
 
+@pytest.fixture
+def world() -> World:
+    return World(node("a", 3))
+
+
 def test_pages_are_joined_and_nodes_come_by_name(follow: Any) -> None:
     world = World(*(node(f"n{number:03}", 5) for number in reversed(range(2 * PAGE + 100))))
     cache, _, metrics = follow(world)
@@ -115,8 +120,7 @@ def test_events_change_the_cache_and_old_versions_are_ignored(follow: Any) -> No
     assert cache.node("a").labels == {}
 
 
-def test_a_watch_goes_on_from_the_last_bookmark(follow: Any) -> None:
-    world = World(node("a", 3))
+def test_a_watch_goes_on_from_the_last_bookmark(world: World, follow: Any) -> None:
     _, _, metrics = follow(world)
     assert world.watches.get(timeout=5)["resourceVersion"] == "10"
     world.events.put(bookmark(500))
@@ -128,8 +132,7 @@ def test_a_watch_goes_on_from_the_last_bookmark(follow: Any) -> None:
     assert metrics.registry.get_sample_value("ballast_watch_restarts_total", {"kind": "nodes", "reason": "ended"}) == 1
 
 
-def test_gone_lists_again(follow: Any) -> None:
-    world = World(node("a", 3))
+def test_gone_lists_again(world: World, follow: Any) -> None:
     cache, _, _ = follow(world)
     world.watches.get(timeout=5)
     world.items, world.version = [node("b", 20)], 30
@@ -167,8 +170,7 @@ def test_an_expired_list_starts_over(follow: Any) -> None:
     assert world.lists.qsize() == 4
 
 
-def test_missing_rights_are_named_until_they_are_there(follow: Any) -> None:
-    world = World(node("a", 3))
+def test_missing_rights_are_named_until_they_are_there(world: World, follow: Any) -> None:
     world.refuse = lambda request: status(403, "Forbidden", "nodes is forbidden")
     cache, _, _ = follow(world)
     until(lambda: cache.problem("nodes"))
@@ -194,8 +196,7 @@ def test_an_object_that_cannot_be_read_costs_only_itself(follow: Any) -> None:
     assert names(cache) == ["a", "b"]
 
 
-def test_an_unreadable_event_is_not_the_end(follow: Any) -> None:
-    world = World(node("a", 3))
+def test_an_unreadable_event_is_not_the_end(world: World, follow: Any) -> None:
     cache, _, _ = follow(world)
     world.watches.get(timeout=5)
     world.events.put(b"{nonsense}\n")
@@ -218,8 +219,7 @@ TOKEN = "SECRETTOKEN123"
     ],
     ids=["event", "text", "cut", "shape"],
 )
-def test_a_watch_that_repeats_the_token_does_not_show_it(echo: bytes) -> None:
-    world = World(node("a", 3))
+def test_a_watch_that_repeats_the_token_does_not_show_it(world: World, echo: bytes) -> None:
     with serving(world) as server:
         api = api_for(server, api_key={"authorization": f"Bearer {TOKEN}"})
         cache = Cache(api, SystemClock(), Metrics(), pods=False, node_selector=None)
@@ -234,8 +234,7 @@ def test_a_watch_that_repeats_the_token_does_not_show_it(echo: bytes) -> None:
     assert "*****" in cache.problem("nodes") or "Expected" in cache.problem("nodes")
 
 
-def test_a_defect_of_ours_is_told_and_answered_by_listing_again(follow: Any, monkeypatch: Any) -> None:
-    world = World(node("a", 3))
+def test_a_defect_of_ours_is_told_and_answered_by_listing_again(world: World, follow: Any, monkeypatch: Any) -> None:
     cache, _, metrics = follow(world)
     world.watches.get(timeout=5)
 
@@ -254,8 +253,7 @@ def test_a_defect_of_ours_is_told_and_answered_by_listing_again(follow: Any, mon
     assert metrics.registry.get_sample_value("ballast_watch_restarts_total", defects) == 1
 
 
-def test_a_silent_watch_stops_at_once(follow: Any) -> None:
-    world = World(node("a", 3))
+def test_a_silent_watch_stops_at_once(world: World, follow: Any) -> None:
     cache, _, _ = follow(world)
     world.watches.get(timeout=5)
     until(lambda: all(watch._lines for watch in cache._watches.values()))
@@ -263,8 +261,7 @@ def test_a_silent_watch_stops_at_once(follow: Any) -> None:
     assert not any(watch._thread.is_alive() for watch in cache._watches.values())
 
 
-def test_the_selector_is_applied_by_the_server(follow: Any) -> None:
-    world = World(node("a", 3))
+def test_the_selector_is_applied_by_the_server(world: World, follow: Any) -> None:
     follow(world, node_selector="pool=batch")
     assert world.lists.get(timeout=5)["labelSelector"] == "pool=batch"
     assert world.watches.get(timeout=5)["labelSelector"] == "pool=batch"
@@ -309,8 +306,7 @@ def test_a_page_that_is_too_large_is_asked_again_down_to_one_object(follow: Any)
     assert [int(query["limit"]) for query in world.lists.queue][:5] == [125, 31, 7, 1, 1]
 
 
-def test_a_watch_goes_on_after_an_event_that_is_no_utf8(follow: Any) -> None:
-    world = World(node("a", 3))
+def test_a_watch_goes_on_after_an_event_that_is_no_utf8(world: World, follow: Any) -> None:
     cache, _, metrics = follow(world)
     assert cache.wait_synced(5)
     world.events.put(event("ADDED", node("bad", 11, zone="@@")).replace(b"@@", b"\xff\xfe"))
@@ -342,3 +338,18 @@ def test_a_collection_that_is_forbidden_for_hours_is_still_tried() -> None:
 def _forbidden(tried: Iterator[int]) -> bytes:
     next(tried)
     raise Forbidden("nodes is forbidden", status=403)
+
+
+def test_all_watches_are_told_to_end_before_any_is_waited_for() -> None:
+    calls: list[str] = []
+
+    class Watch:
+        def end(self) -> None:
+            calls.append("end")
+
+        def join(self, patience: float) -> None:
+            calls.append("join")
+            assert 0 <= patience <= 1
+
+    stop_all(cast(Any, [Watch(), Watch(), Watch()]))
+    assert calls == ["end"] * 3 + ["join"] * 3

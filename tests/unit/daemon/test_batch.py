@@ -1,8 +1,6 @@
 """Pods behind the gate are planned together and released, whatever happens to whom."""
 
 import sys
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -10,19 +8,13 @@ from ballast.jobs.batch.pods import PATIENCE
 from ballast.placement.reservations import Purpose
 from ballast.runtime.daemon import Daemon
 from tests.worlds.batching import GATE, SHOP, batching, create, cycle, found, gates, pod, seen
-from tests.worlds.daemons import POD, Rig, condition, get, metric, rig, until, verbose
+from tests.worlds.daemons import POD, Rig, condition, get, metric, until, verbose
 
 pytestmark = pytest.mark.slow
 
 WEB = [f"web-{number}" for number in range(5)]
 TIMEOUT = 60.0
 DEAD = (sys.executable, "-c", "raise SystemExit(3)")
-
-
-@pytest.fixture
-def calm(tmp_path: Path) -> Iterator[Rig]:
-    with rig(tmp_path) as one:
-        yield one
 
 
 def bound(calm: Rig, *names: str) -> bool:

@@ -1,7 +1,5 @@
 """A leader that dies at any write of a batch, and writes that fail: nobody stays behind the gate."""
 
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,7 +7,7 @@ import pytest
 from ballast.base.errors import ClusterError
 from ballast.runtime.daemon import Daemon
 from tests.worlds.batching import GATE, batching, create, cycle, found, gates, pod, seen
-from tests.worlds.daemons import POD, Rig, condition, rig, until
+from tests.worlds.daemons import POD, Rig, condition, until
 
 pytestmark = pytest.mark.slow
 
@@ -18,12 +16,6 @@ WEB = [f"web-{number}" for number in range(3)]
 
 class Died(BaseException):
     """As when the process is killed."""
-
-
-@pytest.fixture
-def calm(tmp_path: Path) -> Iterator[Rig]:
-    with rig(tmp_path) as one:
-        yield one
 
 
 def disturb(daemon: Daemon, at: int, error: BaseException, *, after: bool = False, only: str = "") -> None:

@@ -1,7 +1,6 @@
 """The whole daemon plans and evicts in the simulated cluster, its cycles run by hand."""
 
 import os
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -26,12 +25,6 @@ HOT = {
     "EVICTION__RATE": "20/1h",
 }
 STOCK = "default-scheduler"
-
-
-@pytest.fixture
-def calm(tmp_path: Path) -> Iterator[Rig]:
-    with rig(tmp_path) as one:
-        yield one
 
 
 def evicting(calm: Rig, mode: str = "on", *, cycles: int = 5, steered: bool = True, **settings: str) -> Daemon:

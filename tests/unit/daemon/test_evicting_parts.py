@@ -3,14 +3,17 @@
 from typing import Any
 
 import numpy as np
+import pytest
 
 from ballast.base.metrics import Metrics
+from ballast.cluster.write import WriteTarget
 from ballast.eviction.plan import Aims
-from ballast.jobs.eviction.observations import HotNodes, RecentScaling
+from ballast.jobs.eviction.observations import HotNodes, InvalidAnnotations, RecentScaling
 from ballast.model.node import Node
 from ballast.model.node_state import NodeStates
+from ballast.model.pod import Pod
 from ballast.model.snapshot import Snapshot, Window
-from ballast.model.workload import Autoscaler, Workload
+from ballast.model.workload import Autoscaler, Namespace, Workload
 from ballast.planning.moment import loads
 from ballast.settings import Settings
 from ballast.telemetry.metrics_server import MetricsServerSource
@@ -137,3 +140,37 @@ def test_without_prometheus_metrics_server_is_asked() -> None:
     asking = PodUsageCache(MetricsServerSource(get, settings, Metrics()), get, settings)
     assert decode(asking.ask(0, ("cpu",))).pods == ()
     assert paths == ["/apis/metrics.k8s.io/v1beta1/pods"]
+
+
+def web(**annotations: str) -> Workload:
+    return Workload("Deployment", "shop", "web", annotations={f"ballast.dev/{k}": v for k, v in annotations.items()})
+
+
+@pytest.mark.parametrize(
+    ("annotations", "told"),
+    [
+        ({"evict": "maybe"}, 'it has ballast.dev/evict: "maybe", which is neither "true" nor "false"'),
+        ({"exclude": "yes"}, 'it has ballast.dev/exclude: "yes", which is neither "true" nor "false"'),
+        ({"exclude-until": "soon"}, 'it has ballast.dev/exclude-until: "soon", which is no RFC 3339 time'),
+        ({"evict": "true", "exclude": "false", "exclude-until": "2020-01-01T00:00:00Z"}, None),
+        ({}, None),
+    ],
+)
+def test_a_value_that_means_nothing_is_told_once(annotations: dict[str, str], told: str | None) -> None:
+    heard: list[tuple[WriteTarget, str]] = []
+    wishes = InvalidAnnotations("ballast.dev", lambda target, why: heard.append((target, why)))
+    for _ in range(2):
+        wishes.observe([web(**annotations)], [], [])
+    expected = [] if told is None else [(WriteTarget("Deployment", "web", "shop", api_version="apps/v1"), told)]
+    assert [(str(target), why) for target, why in heard] == [
+        (str(target), f"left alone by evictions: {why}") for target, why in expected
+    ]
+
+
+def test_pods_and_namespaces_are_looked_at_too_and_again_after_they_were_mended() -> None:
+    heard: list[str] = []
+    wishes = InvalidAnnotations("ballast.dev", lambda target, why: heard.append(str(target)))
+    strange = {"ballast.dev/evict": "?"}
+    for pods in ([Pod("shop", "a", annotations=strange)], [], [Pod("shop", "a", annotations=strange)]):
+        wishes.observe([], [Namespace("shop", annotations=strange)], pods)
+    assert heard == ["Namespace shop", "Pod shop/a", "Pod shop/a"]

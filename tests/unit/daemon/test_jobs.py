@@ -1,14 +1,21 @@
 import threading
 from datetime import UTC, datetime
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 import structlog
+from structlog.testing import capture_logs
 
 from ballast.base.clock import SystemClock
-from ballast.base.errors import TelemetryError
+from ballast.base.errors import ClusterError, TelemetryError
 from ballast.base.metrics import Metrics
+from ballast.cluster.conditions import SavedConditions
+from ballast.runtime.context import ConditionSaver
+from ballast.runtime.health import PATIENCE, Health, Loop, LoopKind
 from ballast.runtime.scheduler import GridTrigger, JobScheduler
 from ballast.serving.board import CycleRecord
+from tests.unit.cluster.test_following import until
 from tests.worlds.clock import FakeClock
 
 
@@ -111,3 +118,56 @@ def test_a_cycle_that_still_runs_is_not_started_again_and_that_is_counted() -> N
     release.set()
     jobs.stop()
     assert counted(metrics, "ballast_cycles_missed_total", cycle="watch", reason="overlap") >= 1
+
+
+@pytest.mark.parametrize("kind", LoopKind)
+def test_a_loop_that_does_not_come_round_is_named(kind: LoopKind) -> None:
+    clock = FakeClock()
+    context: Any = SimpleNamespace(machine_clock=clock)
+    loops = [Loop("one", kind, None)]
+    health = Health(context, None, dict, dict, lambda: loops)  # type: ignore[arg-type]
+    assert all(check.ok for check in health.alive())
+    loops = [Loop("one", kind, clock.monotonic())]
+    clock.advance(PATIENCE[kind] + 1)
+    loops.append(Loop("two", LoopKind.LEASE, clock.monotonic()))
+    failing = [check for check in health.alive() if not check.ok]
+    assert [(check.name, check.message.partition(" has")[0]) for check in failing] == [("loops", "one")]
+
+
+def test_a_defect_is_told_and_the_next_save_is_tried() -> None:
+    called = threading.Semaphore(0)
+    errors = iter([KeyError("x")])
+
+    class Saved:
+        def save(self) -> Any:
+            called.release()
+            for error in errors:
+                raise error
+
+    saving = ConditionSaver(cast(SavedConditions, Saved()), lambda: True)
+    with capture_logs() as lines:
+        saving.start()
+        for _ in range(2):
+            saving.ask()
+            assert called.acquire(timeout=60)
+        assert saving.alive
+        saving.stop()
+    assert [line["log_level"] for line in lines if "exc_info" in line] == ["error"]
+    assert saving.problem is None
+
+
+def test_a_standby_has_no_trouble_with_saving() -> None:
+    leading = [True]
+
+    class Saved:
+        def save(self) -> Any:
+            raise ClusterError("no")
+
+    saving = ConditionSaver(cast(SavedConditions, Saved()), lambda: leading[0])
+    saving.start()
+    saving.ask()
+    until(lambda: saving.problem == "no")
+    leading[0] = False
+    saving.ask()
+    until(lambda: saving.problem is None)
+    saving.stop()

@@ -1,7 +1,5 @@
 """The whole daemon: replacements kept off their node by a taint, nodes emptied and handed over."""
 
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,17 +8,11 @@ from ballast.model.shape import Shape
 from ballast.placement.reservations import Purpose, Reservation
 from ballast.runtime.daemon import Daemon
 from tests.unit.daemon.test_evicting import cycle, evict, evicting, evictions
-from tests.worlds.daemons import NODE, Rig, condition, rig, until
+from tests.worlds.daemons import NODE, Rig, condition, until
 
 pytestmark = pytest.mark.slow
 
 LEAVING = "ballast.dev/leaving"
-
-
-@pytest.fixture
-def calm(tmp_path: Path) -> Iterator[Rig]:
-    with rig(tmp_path) as one:
-        yield one
 
 
 def tainted(calm: Rig, key: str = LEAVING) -> list[str]:

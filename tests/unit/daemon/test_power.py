@@ -3,8 +3,7 @@
 import json
 import re
 import threading
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -15,16 +14,10 @@ from ballast.runtime.daemon import Daemon
 from ballast.settings import load
 from ballast_lab.demo import running as demo
 from ballast_lab.simulator.kube.kinds import BY_NAME
-from tests.worlds.daemons import OWN, condition, get, metric, rig, until
-from tests.worlds.plant import Plant, policy
+from tests.worlds.daemons import OWN, condition, get, metric, until
+from tests.worlds.plant import TARGETS, Plant, policy
 
 pytestmark = pytest.mark.slow
-
-
-@pytest.fixture
-def plant(tmp_path: Path) -> Iterator[Plant]:
-    with rig(tmp_path, nodes=3) as one:
-        yield Plant(one)
 
 
 def seen(daemon: Daemon, number: int = 0) -> dict[str, Any]:
@@ -32,8 +25,12 @@ def seen(daemon: Daemon, number: int = 0) -> dict[str, Any]:
     return found
 
 
-def test_night_falls_and_morning_comes(plant: Plant) -> None:
-    daemon = plant.daemon()
+@pytest.fixture
+def daemon(plant: Plant) -> Daemon:
+    return plant.daemon()
+
+
+def test_night_falls_and_morning_comes(daemon: Daemon, plant: Plant) -> None:
     assert "the baseline is taken" in daemon.board.cycles[-1].sentence
     plant.power(500)
     assert "below the dead band (950 W to 1,050 W) for 0 s of 60 s" in plant.tick(daemon)
@@ -54,8 +51,7 @@ def test_night_falls_and_morning_comes(plant: Plant) -> None:
     assert document["history"][-1][1:] == [1000, 1000, 950, 1050, 20, "STABLE"]
 
 
-def test_metrics_tell_of_it(plant: Plant) -> None:
-    daemon = plant.daemon()
+def test_metrics_tell_of_it(daemon: Daemon, plant: Plant) -> None:
     plant.power(500)
     plant.ticks(daemon, 3)
     found = {
@@ -111,8 +107,7 @@ def test_a_feed_that_says_nothing_usable_changes_nothing(
     assert condition(daemon, "FeedAvailable") is not None or found["FeedAvailable"].status == "False"
 
 
-def test_an_exporter_that_died_is_told_by_the_age_of_its_samples(plant: Plant) -> None:
-    daemon = plant.daemon()
+def test_an_exporter_that_died_is_told_by_the_age_of_its_samples(daemon: Daemon, plant: Plant) -> None:
     plant.faults.power_frozen()
     sentence = plant.ticks(daemon, 5)
     assert "s old, maxAge is 90 s" in sentence
@@ -130,8 +125,7 @@ def test_after_the_fallback_what_the_policy_says_holds(plant: Plant) -> None:
     assert plant.counts() == {"plant/one": 10, "plant/two": 10}
 
 
-def test_a_pause_stops_it_and_a_resume_begins_a_new_window(plant: Plant) -> None:
-    daemon = plant.daemon()
+def test_a_pause_stops_it_and_a_resume_begins_a_new_window(daemon: Daemon, plant: Plant) -> None:
     plant.rig.put_config_map("ballast-switches", {"paused.power": "true"})
     until(lambda: daemon.context.switches.paused("power"), "the switch")
     plant.power(500)
@@ -146,8 +140,7 @@ def test_a_pause_stops_it_and_a_resume_begins_a_new_window(plant: Plant) -> None
     assert plant.counts() == {"plant/one": 5, "plant/two": 5}
 
 
-def test_an_excluded_target_is_left_alone_and_its_return_changes_nothing(plant: Plant) -> None:
-    daemon = plant.daemon()
+def test_an_excluded_target_is_left_alone_and_its_return_changes_nothing(daemon: Daemon, plant: Plant) -> None:
     plant.annotate("plant/two", exclude_power="true")
     plant.power(500)
     sentence = plant.ticks(daemon, 4)
@@ -159,8 +152,7 @@ def test_an_excluded_target_is_left_alone_and_its_return_changes_nothing(plant: 
     assert plant.counts() == {"plant/one": 5, "plant/two": 10}
 
 
-def test_what_someone_else_scales_is_neither_undone_nor_amplified(plant: Plant) -> None:
-    daemon = plant.daemon()
+def test_what_someone_else_scales_is_neither_undone_nor_amplified(daemon: Daemon, plant: Plant) -> None:
     plant.scale("plant/two", 14)
     plant.ticks(daemon, 4)
     assert plant.counts() == {"plant/one": 10, "plant/two": 14}
@@ -215,8 +207,7 @@ def test_a_dry_run_tells_what_would_be_and_writes_its_state_alone(plant: Plant) 
     assert metric(daemon, 'ballast_power_potential_current_replicas{policy="sun"}') == 20
 
 
-def test_a_standby_does_nothing_and_takes_over_after_two_cycles(plant: Plant) -> None:
-    daemon = plant.daemon()
+def test_a_standby_does_nothing_and_takes_over_after_two_cycles(daemon: Daemon, plant: Plant) -> None:
     plant.rig.lose_lease(daemon)
     plant.power(500)
     assert "standing by: someone-else holds the Lease" in plant.ticks(daemon, 4)
@@ -266,8 +257,7 @@ def test_a_target_that_left_the_policy_gets_its_cap_back_and_the_others_keep_the
     assert plant.counts("plant/two") == {"plant/two": 10}
 
 
-def test_a_confirmation_that_cannot_be_read_is_told_in_words_that_hold_still(plant: Plant) -> None:
-    daemon = plant.daemon()
+def test_a_confirmation_that_cannot_be_read_is_told_in_words_that_hold_still(daemon: Daemon, plant: Plant) -> None:
     plant.rig.put_config_map("ballast-switches", {"power.rebaseline": "yesterday"})
     until(lambda: daemon.context.switches.values.get("power.rebaseline"), "the switch")
     plant.tick(daemon)
@@ -284,8 +274,7 @@ def power_state(plant: Plant) -> dict[str, str]:
     return {key: value for key, value in plant.rig.state().items() if key.startswith("power")}
 
 
-def test_a_day_of_constant_power_writes_nothing_but_the_lease(plant: Plant) -> None:
-    daemon = plant.daemon()
+def test_a_day_of_constant_power_writes_nothing_but_the_lease(daemon: Daemon, plant: Plant) -> None:
     plant.ticks(daemon, 2)
     before = power_state(plant)
     for step in range(2_880):
@@ -297,8 +286,7 @@ def test_a_day_of_constant_power_writes_nothing_but_the_lease(plant: Plant) -> N
     assert daemon.board.power.policies[0].history[-1][-1] == "STABLE"
 
 
-def test_a_night_below_all_bounds_writes_nothing_either(plant: Plant) -> None:
-    daemon = plant.daemon()
+def test_a_night_below_all_bounds_writes_nothing_either(daemon: Daemon, plant: Plant) -> None:
     plant.power(30)
     plant.ticks(daemon, 12)
     assert plant.counts() == {"plant/one": 2, "plant/two": 2}
@@ -316,8 +304,7 @@ def test_a_night_below_all_bounds_writes_nothing_either(plant: Plant) -> None:
     assert power_state(plant) == {key: value for key, value in before.items() if key.startswith("power")}
 
 
-def test_a_silent_feed_is_told_in_words_that_hold_still(plant: Plant) -> None:
-    daemon = plant.daemon()
+def test_a_silent_feed_is_told_in_words_that_hold_still(daemon: Daemon, plant: Plant) -> None:
     plant.faults.power_frozen()
     plant.ticks(daemon, 15)
     conditions = daemon.context.conditions.list()
@@ -327,8 +314,7 @@ def test_a_silent_feed_is_told_in_words_that_hold_still(plant: Plant) -> None:
         assert daemon.context.conditions.list() == conditions
 
 
-def test_events_tell_of_what_begins_and_ends(plant: Plant) -> None:
-    daemon = plant.daemon()
+def test_events_tell_of_what_begins_and_ends(daemon: Daemon, plant: Plant) -> None:
     plant.power(500)
     plant.ticks(daemon, 3)
     plant.faults.power_silent()
@@ -376,3 +362,14 @@ def test_the_scene_of_power_follows_a_short_solar_day() -> None:
     assert stop.is_set()
     assert any("replicas in 8 targets" in line for line in said)
     assert summary["nodes"] == 5
+
+
+@pytest.mark.parametrize("mode", ["on", "dry-run"])
+def test_members_of_an_acting_policy_are_known_to_evictions(plant: Plant, mode: str) -> None:
+    daemon = plant.daemon(mode=mode, acting=False, EVICTION__MODE="on", EVICTION__SURGE="true")
+    assert daemon.eviction is not None
+    assert daemon.board.snapshot is not None
+    budgeted = daemon.eviction.moments.take_moment(daemon.board.snapshot).objects.budgeted
+    members = {tuple(name.split("/")) for name in TARGETS} if mode == "on" else set()
+    assert {(namespace, name) for namespace, _, name in budgeted} == members
+    daemon.stop()

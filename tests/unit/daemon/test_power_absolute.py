@@ -42,6 +42,11 @@ def hpa(one: PowerRun, name: str, *, running: int, most: int = 40, **keys: Any) 
     }
 
 
+@pytest.fixture
+def one() -> PowerRun:
+    return power_run({}, {})
+
+
 def test_a_re_created_target_is_brought_back_at_once() -> None:
     """Deleted and applied again at night with its manifest's replicas."""
     one = power_run({}, {})
@@ -84,8 +89,7 @@ def test_emergencies_of_an_anchor_go_by_scrapes_not_by_ticks() -> None:
         assert one.total == (1 if at == 75 else 20)
 
 
-def test_an_excluded_target_goes_on_drawing_its_watts() -> None:
-    one = power_run({}, {})
+def test_an_excluded_target_goes_on_drawing_its_watts(one: PowerRun) -> None:
     one.cluster.standing["ns/t0"] = {"excluded": "annotation"}
     one.run([150.0] * 3)
     assert one.cluster.counts == {"ns/t0": 10, "ns/t1": 5}
@@ -105,8 +109,7 @@ def test_an_exclusion_that_ends_leaves_nothing_above_the_feed() -> None:
     assert one.total == 10
 
 
-def test_a_rollout_shrinks_like_any_other_and_does_not_grow() -> None:
-    one = power_run({}, {})
+def test_a_rollout_shrinks_like_any_other_and_does_not_grow(one: PowerRun) -> None:
     one.cluster.standing["ns/t0"] = {"rolling": True}
     one.run([100.0] * 2)
     assert one.cluster.counts == {"ns/t0": 5, "ns/t1": 5}
@@ -115,8 +118,7 @@ def test_a_rollout_shrinks_like_any_other_and_does_not_grow() -> None:
     assert one.cluster.counts["ns/t1"] == 25
 
 
-def test_a_target_whose_writes_fail_leaves_its_part_to_the_others() -> None:
-    one = power_run({}, {})
+def test_a_target_whose_writes_fail_leaves_its_part_to_the_others(one: PowerRun) -> None:
     one.cluster.refusing.add("ns/t0")
     one.run([100.0] * 3)
     assert one.cluster.counts == {"ns/t0": 10, "ns/t1": 1}
@@ -133,8 +135,7 @@ def test_replicas_that_must_be_ready_first_hold_a_reduction() -> None:
     assert one.cluster.counts["ns/t0"] == 4
 
 
-def test_every_autoscaler_is_capped_in_a_shortage_also_an_idle_one() -> None:
-    one = power_run({}, {})
+def test_every_autoscaler_is_capped_in_a_shortage_also_an_idle_one(one: PowerRun) -> None:
     one.cluster.counts = {"ns/t0": 40, "ns/t1": 40}
     for name, running in (("ns/t0", 20), ("ns/t1", 1)):
         hpa(one, name, running=running)
@@ -235,16 +236,14 @@ def test_a_service_level_keeps_its_floor_and_the_others_give() -> None:
     assert one.total == 5
 
 
-def test_the_extra_pods_of_a_rollout_draw_their_watts() -> None:
-    one = power_run({}, {})
+def test_the_extra_pods_of_a_rollout_draw_their_watts(one: PowerRun) -> None:
     workload = Workload("Deployment", "ns", "t0", replicas=10, present=13, rolling=True)
     one.cluster.standing["ns/t0"] = {"rolling": True, "workload": workload}
     view = one.tick(200.0)
     assert (view.outcome.load, one.total) == (200, 17)
 
 
-def test_a_reduction_that_its_controller_has_not_seen_yet_is_no_rollout() -> None:
-    one = power_run({}, {})
+def test_a_reduction_that_its_controller_has_not_seen_yet_is_no_rollout(one: PowerRun) -> None:
     one.run([200.0] * 2)
     one.tick(100.0)
     late = Workload("Deployment", "ns", "t0", replicas=5, present=10, rolling=True, generation=3, observed=2)

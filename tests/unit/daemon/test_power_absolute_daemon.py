@@ -1,12 +1,12 @@
 """The whole daemon under an absolute budget: what holds for an anchor holds here, within the watts of every sample."""
 
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from tests.worlds.daemons import Rig, condition, get, metric, rig, until
+from ballast.runtime.daemon import Daemon
+from tests.worlds.daemons import Rig, condition, get, metric, until
 from tests.worlds.plant import FEED, SIDE, TARGETS, Plant
 
 pytestmark = pytest.mark.slow
@@ -28,13 +28,11 @@ def leads(plant: Plant, **keys: Any) -> Any:
 
 
 @pytest.fixture
-def plant(tmp_path: Path) -> Iterator[Plant]:
-    with rig(tmp_path, nodes=3) as one:
-        yield Plant(one)
+def daemon(plant: Plant) -> Daemon:
+    return leads(plant)
 
 
-def test_a_fall_is_done_at_the_next_sample_and_a_rise_after_its_window(plant: Plant) -> None:
-    daemon = leads(plant)
+def test_a_fall_is_done_at_the_next_sample_and_a_rise_after_its_window(daemon: Daemon, plant: Plant) -> None:
     assert plant.counts() == UNCHANGED
     plant.power(500)
     assert "(ScaledDown)" in plant.tick(daemon)
@@ -78,8 +76,7 @@ def test_a_feed_that_says_nothing_usable_changes_nothing(plant: Plant, trouble: 
     assert sum(plant.counts().values()) == 10
 
 
-def test_an_exporter_that_died_is_told_by_the_age_of_its_samples(plant: Plant) -> None:
-    daemon = leads(plant)
+def test_an_exporter_that_died_is_told_by_the_age_of_its_samples(daemon: Daemon, plant: Plant) -> None:
     plant.faults.power_frozen()
     assert "s old, maxAge is 90 s" in plant.ticks(daemon, 5)
     conditions = daemon.context.conditions.list()
@@ -98,8 +95,7 @@ def test_after_the_fallback_what_the_policy_says_holds(plant: Plant) -> None:
     assert plant.counts() == UNCHANGED
 
 
-def test_a_pause_stops_it_and_a_resume_acts_at_the_next_sample(plant: Plant) -> None:
-    daemon = leads(plant)
+def test_a_pause_stops_it_and_a_resume_acts_at_the_next_sample(daemon: Daemon, plant: Plant) -> None:
     plant.rig.put_config_map("ballast-switches", {"paused.power": "true"})
     until(lambda: daemon.context.switches.paused("power"), "the switch")
     plant.power(500)
@@ -115,8 +111,7 @@ def test_a_pause_stops_it_and_a_resume_acts_at_the_next_sample(plant: Plant) -> 
     assert condition(daemon, "OverBudget") is None
 
 
-def test_who_excludes_himself_goes_on_drawing_unless_the_policy_lets_him_go(plant: Plant) -> None:
-    daemon = leads(plant)
+def test_who_excludes_himself_goes_on_drawing_unless_the_policy_lets_him_go(daemon: Daemon, plant: Plant) -> None:
     plant.annotate("plant/two", exclude_power="true")
     plant.power(800)
     sentence = plant.ticks(daemon, 2)
@@ -128,8 +123,7 @@ def test_who_excludes_himself_goes_on_drawing_unless_the_policy_lets_him_go(plan
     assert sum(plant.counts().values()) == 10
 
 
-def test_what_someone_else_scales_is_brought_within_the_watts_a_tick_later(plant: Plant) -> None:
-    daemon = leads(plant)
+def test_what_someone_else_scales_is_brought_within_the_watts_a_tick_later(daemon: Daemon, plant: Plant) -> None:
     plant.scale("plant/two", 14)
     plant.tick(daemon)
     assert sum(plant.counts().values()) == 20
@@ -170,8 +164,7 @@ def test_a_dry_run_tells_what_would_be_and_writes_its_state_alone(plant: Plant) 
     assert [(each["replicas"], each["potential"]) for each in found] == [(10, 5), (10, 5)]
 
 
-def test_a_standby_does_nothing_and_takes_over_after_two_cycles(plant: Plant) -> None:
-    daemon = leads(plant)
+def test_a_standby_does_nothing_and_takes_over_after_two_cycles(daemon: Daemon, plant: Plant) -> None:
     plant.rig.lose_lease(daemon)
     plant.power(500)
     assert "standing by: someone-else holds the Lease" in plant.ticks(daemon, 4)
@@ -216,8 +209,7 @@ def test_a_target_that_left_the_policy_gets_its_cap_back(plant: Plant) -> None:
     assert plant.counts("plant/two") == {"plant/two": 10}
 
 
-def test_hours_of_constant_power_write_nothing_but_the_lease(plant: Plant) -> None:
-    daemon = leads(plant)
+def test_hours_of_constant_power_write_nothing_but_the_lease(daemon: Daemon, plant: Plant) -> None:
     plant.ticks(daemon, 2)
     before = power_state(plant.rig)
     for step in range(480):
@@ -229,8 +221,7 @@ def test_hours_of_constant_power_write_nothing_but_the_lease(plant: Plant) -> No
     assert plant.counts() == UNCHANGED
 
 
-def test_a_night_below_all_minima_is_told_in_words_that_hold_still(plant: Plant) -> None:
-    daemon = leads(plant)
+def test_a_night_below_all_minima_is_told_in_words_that_hold_still(daemon: Daemon, plant: Plant) -> None:
     plant.power(60)
     plant.ticks(daemon, 4)
     assert plant.counts() == {"plant/one": 2, "plant/two": 2}

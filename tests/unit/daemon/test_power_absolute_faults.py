@@ -32,8 +32,12 @@ def drawn(one: PowerRun) -> int:
     return EACH * one.total
 
 
-def test_a_fall_is_done_at_its_first_sample_and_a_constant_feed_writes_nothing_for_hours() -> None:
-    one = power_run()
+@pytest.fixture
+def one() -> PowerRun:
+    return power_run()
+
+
+def test_a_fall_is_done_at_its_first_sample_and_a_constant_feed_writes_nothing_for_hours(one: PowerRun) -> None:
     one.run([1000.0, 700.0])
     assert drawn(one) == 700
     one.tick(700)
@@ -42,8 +46,7 @@ def test_a_fall_is_done_at_its_first_sample_and_a_constant_feed_writes_nothing_f
     assert (one.keys.writes, one.cluster.writes) == (saved, written)
 
 
-def test_the_next_leader_finishes_the_plan_and_nothing_twice() -> None:
-    one = power_run()
+def test_the_next_leader_finishes_the_plan_and_nothing_twice(one: PowerRun) -> None:
     one.tick(1000)
     assert one.dies(700, 2, landed=False), "between the two targets"
     assert one.cluster.counts == {"ns/t0": 7, "ns/t1": 10}
@@ -52,8 +55,7 @@ def test_the_next_leader_finishes_the_plan_and_nothing_twice() -> None:
     assert "power.plan.power" not in one.keys.data
 
 
-def test_a_plan_of_ten_minutes_ago_gives_way_to_what_the_watts_carry_now() -> None:
-    one = power_run()
+def test_a_plan_of_ten_minutes_ago_gives_way_to_what_the_watts_carry_now(one: PowerRun) -> None:
     one.tick(1000)
     assert one.dies(700, 1, landed=False)
     one.at += 700
@@ -63,8 +65,7 @@ def test_a_plan_of_ten_minutes_ago_gives_way_to_what_the_watts_carry_now() -> No
     assert drawn(one) == 700
 
 
-def test_someone_elses_change_while_a_plan_is_open_ends_within_the_watts() -> None:
-    one = power_run()
+def test_someone_elses_change_while_a_plan_is_open_ends_within_the_watts(one: PowerRun) -> None:
     one.tick(1000)
     assert one.dies(700, 2, landed=False)
     one.cluster.counts["ns/t1"] = 14
@@ -72,8 +73,7 @@ def test_someone_elses_change_while_a_plan_is_open_ends_within_the_watts() -> No
     assert drawn(one) <= 700
 
 
-def test_nothing_is_done_that_could_not_be_written_down() -> None:
-    one = power_run()
+def test_nothing_is_done_that_could_not_be_written_down(one: PowerRun) -> None:
     one.tick(1000)
     one.keys.broken = "no space"
     assert one.run([700.0] * 3).reason == IdleReason.NOT_STORED
@@ -83,8 +83,7 @@ def test_nothing_is_done_that_could_not_be_written_down() -> None:
     assert drawn(one) == 700
 
 
-def test_another_leaders_state_is_not_overwritten_and_the_budget_holds_a_tick_later() -> None:
-    one = power_run()
+def test_another_leaders_state_is_not_overwritten_and_the_budget_holds_a_tick_later(one: PowerRun) -> None:
     one.run([1000.0] * 2)
     one.keys.data["power.state.power"] = one.keys.data["power.state.power"].replace('"1000"', '"1001"')
     views = [one.tick(700) for _ in range(4)]
@@ -93,8 +92,7 @@ def test_another_leaders_state_is_not_overwritten_and_the_budget_holds_a_tick_la
 
 
 @pytest.mark.parametrize("rubbish", [None, "{rubbish"])
-def test_lost_state_keeps_nobody_above_the_watts(rubbish: str | None) -> None:
-    one = power_run()
+def test_lost_state_keeps_nobody_above_the_watts(one: PowerRun, rubbish: str | None) -> None:
     one.run([1000.0, 700.0])
     one.keys.data.clear()
     if rubbish is not None:
@@ -104,8 +102,7 @@ def test_lost_state_keeps_nobody_above_the_watts(rubbish: str | None) -> None:
     assert drawn(one) == 500
 
 
-def test_what_is_held_changes_nothing_and_a_resume_acts_at_the_next_sample() -> None:
-    one = power_run()
+def test_what_is_held_changes_nothing_and_a_resume_acts_at_the_next_sample(one: PowerRun) -> None:
     one.tick(1000)
     for _ in range(5):
         view = one.tick(700, hold="paused by key paused.power")
@@ -116,8 +113,7 @@ def test_what_is_held_changes_nothing_and_a_resume_acts_at_the_next_sample() -> 
     assert drawn(one) == 700
 
 
-def test_a_pause_never_shortens_the_window_of_a_rise() -> None:
-    one = power_run()
+def test_a_pause_never_shortens_the_window_of_a_rise(one: PowerRun) -> None:
     one.run([700.0] * 2)
     one.run([1000.0] * 3)
     for _ in range(10):
@@ -125,8 +121,7 @@ def test_a_pause_never_shortens_the_window_of_a_rise() -> None:
     assert one.tick(1000).reason == Reason.INCREASE_DETECTED
 
 
-def test_nobody_acts_on_targets_that_cannot_be_seen_nor_for_a_silent_feed() -> None:
-    one = power_run()
+def test_nobody_acts_on_targets_that_cannot_be_seen_nor_for_a_silent_feed(one: PowerRun) -> None:
     one.tick(1000)
     one.cluster.blind = True
     assert "the watch is silent" in one.run([700.0] * 9).words
@@ -137,8 +132,7 @@ def test_nobody_acts_on_targets_that_cannot_be_seen_nor_for_a_silent_feed() -> N
     assert drawn(one) == 700
 
 
-def test_one_target_that_cannot_be_written_leaves_the_fall_to_the_other() -> None:
-    one = power_run()
+def test_one_target_that_cannot_be_written_leaves_the_fall_to_the_other(one: PowerRun) -> None:
     one.tick(1000)
     one.cluster.refusing.add("ns/t1")
     one.run([700.0] * 8)

@@ -31,8 +31,12 @@ def plan(one: PowerRun) -> dict[str, Any] | None:
     return found
 
 
-def test_a_confirmed_fall_is_written_down_done_and_remembered() -> None:
-    one = power_run()
+@pytest.fixture
+def one() -> PowerRun:
+    return power_run()
+
+
+def test_a_confirmed_fall_is_written_down_done_and_remembered(one: PowerRun) -> None:
     assert one.tick(1000).reason == Reason.BOOTSTRAPPED
     view = one.run([700.0] * 5)
     assert view.reason == Reason.SCALED_DOWN
@@ -43,8 +47,7 @@ def test_a_confirmed_fall_is_written_down_done_and_remembered() -> None:
     assert "scaled ns/t0 10 → 7, ns/t1 10 → 7 (ScaledDown)" in of_cycle([view])
 
 
-def test_the_open_plan_has_names_and_absolute_counts() -> None:
-    one = power_run()
+def test_the_open_plan_has_names_and_absolute_counts(one: PowerRun) -> None:
     one.run(DOWN[:-2])
     assert one.dies(700, 1, landed=False)
     found = plan(one)
@@ -53,16 +56,14 @@ def test_the_open_plan_has_names_and_absolute_counts() -> None:
     assert found["status"] == "open"
 
 
-def test_a_constant_feed_writes_nothing_for_a_day() -> None:
-    one = power_run()
+def test_a_constant_feed_writes_nothing_for_a_day(one: PowerRun) -> None:
     one.tick(1000)
     written = one.keys.writes
     one.run([1000.0] * (86_400 // TICK))
     assert (one.keys.writes, one.cluster.writes) == (written, [])
 
 
-def test_the_next_leader_finishes_the_plan_and_nothing_twice() -> None:
-    one = power_run()
+def test_the_next_leader_finishes_the_plan_and_nothing_twice(one: PowerRun) -> None:
     one.run(DOWN[:-2])
     assert one.dies(700, 2, landed=False), "between the two targets"
     assert one.cluster.counts == {"ns/t0": 7, "ns/t1": 10}
@@ -72,8 +73,7 @@ def test_the_next_leader_finishes_the_plan_and_nothing_twice() -> None:
     assert plan(one) is None
 
 
-def test_a_plan_of_ten_minutes_ago_is_dropped() -> None:
-    one = power_run()
+def test_a_plan_of_ten_minutes_ago_is_dropped(one: PowerRun) -> None:
     one.run(DOWN[:-2])
     assert one.dies(700, 1, landed=False)
     one.at += 700
@@ -84,8 +84,7 @@ def test_a_plan_of_ten_minutes_ago_is_dropped() -> None:
     assert one.run([700.0] * 6).state.reference == 700, "a new window confirms it"
 
 
-def test_someone_elses_change_meanwhile_is_not_undone_by_the_open_plan() -> None:
-    one = power_run()
+def test_someone_elses_change_meanwhile_is_not_undone_by_the_open_plan(one: PowerRun) -> None:
     one.run(DOWN[:-2])
     assert one.dies(700, 2, landed=False)
     one.cluster.counts["ns/t1"] = 14
@@ -96,8 +95,7 @@ def test_someone_elses_change_meanwhile_is_not_undone_by_the_open_plan() -> None
     assert one.total == pytest.approx((20 + 4 / 0.85) * 0.7, abs=1.5)
 
 
-def test_a_target_that_cannot_be_written_is_tried_again_and_then_planned_again() -> None:
-    one = power_run()
+def test_a_target_that_cannot_be_written_is_tried_again_and_then_planned_again(one: PowerRun) -> None:
     one.cluster.refusing.add("ns/t1")
     view = one.run(DOWN[:-1])
     assert view.reason == IdleReason.PLAN_FAILED
@@ -109,8 +107,7 @@ def test_a_target_that_cannot_be_written_is_tried_again_and_then_planned_again()
     assert one.total == 14
 
 
-def test_nothing_is_done_that_could_not_be_written_down() -> None:
-    one = power_run()
+def test_nothing_is_done_that_could_not_be_written_down(one: PowerRun) -> None:
     one.tick(1000)
     one.keys.broken = "no space"
     view = one.run([700.0] * 8)
@@ -121,8 +118,7 @@ def test_nothing_is_done_that_could_not_be_written_down() -> None:
     assert one.total == 14
 
 
-def test_another_leaders_state_is_not_overwritten() -> None:
-    one = power_run()
+def test_another_leaders_state_is_not_overwritten(one: PowerRun) -> None:
     one.run(DOWN[:3])
     one.keys.data["power.state.power"] = one.keys.data["power.state.power"].replace('"1000"', '"1001"')
     views = [one.tick(700) for _ in range(12)]
@@ -199,8 +195,7 @@ def test_an_emergency_does_not_wait_for_a_long_plan(monkeypatch: pytest.MonkeyPa
     assert plan(one) is None
 
 
-def test_what_is_held_changes_nothing_and_its_window_begins_again() -> None:
-    one = power_run()
+def test_what_is_held_changes_nothing_and_its_window_begins_again(one: PowerRun) -> None:
     one.run(DOWN[:4])
     for _ in range(5):
         view = one.tick(700, hold="paused by key paused.power")
@@ -214,8 +209,7 @@ def test_what_is_held_changes_nothing_and_its_window_begins_again() -> None:
     "standing",
     [{"excluded": "ballast.dev/exclude-power"}, {"problem": "contended"}, {"actuator": Actuator.OBSERVE}],
 )
-def test_who_does_not_take_part_is_left_alone_and_counts_nowhere(standing: dict[str, Any]) -> None:
-    one = power_run()
+def test_who_does_not_take_part_is_left_alone_and_counts_nowhere(one: PowerRun, standing: dict[str, Any]) -> None:
     one.cluster.standing["ns/t1"] = standing
     one.run(DOWN)
     assert one.cluster.counts == {"ns/t0": 7, "ns/t1": 10}
@@ -225,16 +219,14 @@ def test_who_does_not_take_part_is_left_alone_and_counts_nowhere(standing: dict[
     assert view.decision.foreign == 0
 
 
-def test_a_target_that_is_not_there_is_named_and_the_others_go_on() -> None:
-    one = power_run()
+def test_a_target_that_is_not_there_is_named_and_the_others_go_on(one: PowerRun) -> None:
     del one.cluster.counts["ns/t1"]
     one.run(DOWN)
     assert one.cluster.counts == {"ns/t0": 7}
     assert "left alone: ns/t1 (there is none)" in of_cycle([one.last])
 
 
-def test_nobody_acts_on_targets_that_cannot_be_seen() -> None:
-    one = power_run()
+def test_nobody_acts_on_targets_that_cannot_be_seen(one: PowerRun) -> None:
     one.run(DOWN[:4])
     one.cluster.blind = True
     assert "the watch is silent" in one.run([700.0] * 9).words
@@ -242,8 +234,7 @@ def test_nobody_acts_on_targets_that_cannot_be_seen() -> None:
     assert one.tick(700).reason == Reason.DECREASE_DETECTED
 
 
-def test_what_the_object_itself_does_not_allow_is_not_planned() -> None:
-    one = power_run()
+def test_what_the_object_itself_does_not_allow_is_not_planned(one: PowerRun) -> None:
     one.cluster.standing["ns/t1"] = {"minimum": 8, "maximum": 10}
     one.run([1000.0, *[300.0] * 8])
     assert one.cluster.counts == {"ns/t0": 2, "ns/t1": 8}
@@ -261,16 +252,14 @@ def test_who_is_in_a_rollout_stays_but_in_an_emergency() -> None:
     assert one.cluster.counts["ns/t1"] < 10
 
 
-def test_what_a_load_needs_is_taken_last() -> None:
-    one = power_run()
+def test_what_a_load_needs_is_taken_last(one: PowerRun) -> None:
     one.needed = {"ns/t0": Need(9)}
     one.run(DOWN)
     assert one.cluster.counts == {"ns/t0": 9, "ns/t1": 5}
 
 
 @pytest.mark.parametrize("bad", [None])
-def test_a_silent_feed_holds_everything(bad: float | None) -> None:
-    one = power_run()
+def test_a_silent_feed_holds_everything(one: PowerRun, bad: float | None) -> None:
     one.run([1000.0, *[700.0] * 3, *[bad] * 200])
     assert one.cluster.writes == []
     assert one.last.inputs.silent_for == 200 * TICK
@@ -310,8 +299,7 @@ def test_state_that_nobody_understands_counts_as_lost() -> None:
     assert one.tick(1000).reason == IdleReason.BASELINE
 
 
-def test_a_confirmed_time_after_the_baseline_makes_a_new_one_once() -> None:
-    one = power_run()
+def test_a_confirmed_time_after_the_baseline_makes_a_new_one_once(one: PowerRun) -> None:
     one.tick(1000)
     later = one.last.inputs.now.wall + 1
     one.run([1030.0] * 3)
@@ -339,8 +327,7 @@ def test_a_dry_run_follows_what_it_would_have_done_and_writes_its_state_alone() 
     assert sum(one.last.counts.values()) == pytest.approx(22, abs=1.5)
 
 
-def test_someone_elses_change_is_counted_once_and_kept() -> None:
-    one = power_run()
+def test_someone_elses_change_is_counted_once_and_kept(one: PowerRun) -> None:
     one.tick(1000)
     one.cluster.counts["ns/t0"] = 14
     assert one.tick(1000).decision.foreign == 1

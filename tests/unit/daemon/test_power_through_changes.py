@@ -32,8 +32,12 @@ def edited(one: PowerRun, **keys: Any) -> PowerRun:
     return one
 
 
-def test_a_target_that_left_the_policy_takes_its_share_of_the_power_along() -> None:
-    one = power_run()
+@pytest.fixture
+def one() -> PowerRun:
+    return power_run()
+
+
+def test_a_target_that_left_the_policy_takes_its_share_of_the_power_along(one: PowerRun) -> None:
     one.tick(1000)
     edited(one, **members((1, 40)))
     one.run([1000.0, *[500.0] * 8])
@@ -42,8 +46,7 @@ def test_a_target_that_left_the_policy_takes_its_share_of_the_power_along() -> N
     assert one.cluster.counts == {"ns/t0": 10, "ns/t1": 10}
 
 
-def test_a_target_that_came_to_the_policy_brings_its_share() -> None:
-    one = power_run()
+def test_a_target_that_came_to_the_policy_brings_its_share(one: PowerRun) -> None:
     edited(one, **members((1, 40)))
     one.tick(1000)
     edited(one)
@@ -76,8 +79,7 @@ def test_a_target_that_leaves_while_a_plan_is_open_does_not_leave_its_power_to_t
     assert one.cluster.counts == {"ns/t0": 7, "ns/t1": 10}
 
 
-def test_a_target_that_left_the_policy_while_a_plan_was_open_takes_its_share_along() -> None:
-    one = power_run()
+def test_a_target_that_left_the_policy_while_a_plan_was_open_takes_its_share_along(one: PowerRun) -> None:
     one.run([1000.0, *[700.0] * 4])
     assert one.dies(700, 1, landed=False)
     one.at += 700
@@ -88,8 +90,7 @@ def test_a_target_that_left_the_policy_while_a_plan_was_open_takes_its_share_alo
     assert one.cluster.counts == {"ns/t0": 7, "ns/t1": 10}
 
 
-def test_who_is_away_for_a_moment_at_night_has_its_place_again_in_the_morning() -> None:
-    one = power_run()
+def test_who_is_away_for_a_moment_at_night_has_its_place_again_in_the_morning(one: PowerRun) -> None:
     one.run([1000.0, *[10.0] * 8])
     one.cluster.standing["ns/t1"] = {"problem": "nobody knows for a moment"}
     one.tick(10)
@@ -98,8 +99,7 @@ def test_who_is_away_for_a_moment_at_night_has_its_place_again_in_the_morning() 
     assert one.cluster.counts == {"ns/t0": 10, "ns/t1": 10}
 
 
-def test_who_is_excluded_at_night_and_returns_by_day_does_not_multiply_the_budget() -> None:
-    one = power_run()
+def test_who_is_excluded_at_night_and_returns_by_day_does_not_multiply_the_budget(one: PowerRun) -> None:
     one.run([1000.0, *[10.0] * 8])
     assert one.cluster.counts == {"ns/t0": 1, "ns/t1": 1}
     one.cluster.standing["ns/t1"] = {"excluded": "annotated"}
@@ -112,8 +112,7 @@ def test_who_is_excluded_at_night_and_returns_by_day_does_not_multiply_the_budge
     assert one.total <= 22
 
 
-def test_zero_by_hand_at_night_and_ten_by_day_do_not_multiply_the_budget() -> None:
-    one = power_run()
+def test_zero_by_hand_at_night_and_ten_by_day_do_not_multiply_the_budget(one: PowerRun) -> None:
     one.run([1000.0, *[10.0] * 8])
     one.cluster.counts["ns/t1"] = 0
     one.run([10.0] * 2)
@@ -144,8 +143,7 @@ def test_whoever_was_away_and_whenever_the_measure_is_the_same_afterwards(steps:
     assert anchor.load / anchor.watts == pytest.approx(30 / 1000)
 
 
-def test_who_comes_new_at_night_counts_as_by_day() -> None:
-    one = power_run()
+def test_who_comes_new_at_night_counts_as_by_day(one: PowerRun) -> None:
     edited(one, **members((1, 40)))
     one.run([1000.0, *[10.0] * 8])
     edited(one)
@@ -175,8 +173,7 @@ def test_what_was_silent_while_nobody_was_to_act_is_silent_all_the_same() -> Non
     assert one.cluster.counts == {"ns/t0": 1, "ns/t1": 1}
 
 
-def test_to_be_excluded_is_no_change_by_someone_else() -> None:
-    one = power_run()
+def test_to_be_excluded_is_no_change_by_someone_else(one: PowerRun) -> None:
     one.tick(1000)
     one.cluster.standing["ns/t1"] = {"excluded": "annotated"}
     assert one.tick(1000).decision.foreign == 0
@@ -184,8 +181,7 @@ def test_to_be_excluded_is_no_change_by_someone_else() -> None:
     assert one.tick(1000).decision.foreign == 0
 
 
-def test_before_there_is_anything_to_remember_nothing_is_written() -> None:
-    one = power_run()
+def test_before_there_is_anything_to_remember_nothing_is_written(one: PowerRun) -> None:
     one.run([None, None, 0.5])
     assert one.keys.data == {}
 
@@ -277,8 +273,7 @@ def test_a_new_meaning_waits_for_a_word_where_ballast_put_a_target_at_its_bound(
     assert one.tick(10, confirmed=one.last.inputs.now.wall).reason == Reason.BOOTSTRAPPED
 
 
-def test_a_nominal_that_is_set_later_counts_from_then_on() -> None:
-    one = power_run()
+def test_a_nominal_that_is_set_later_counts_from_then_on(one: PowerRun) -> None:
     one.tick(1000)
     edited(one, nominal={"watts": 2000, "replicas": 20})
     one.run([1000.0] * 8)
@@ -309,8 +304,7 @@ def test_lost_state_waits_also_at_a_bound_of_the_object_itself() -> None:
         ("power.state.power", '"ns/t0":10', '"ns/t0":-10'),
     ],
 )
-def test_state_with_impossible_numbers_counts_as_lost(key: str, old: str, new: str) -> None:
-    one = power_run()
+def test_state_with_impossible_numbers_counts_as_lost(one: PowerRun, key: str, old: str, new: str) -> None:
     one.tick(1000)
     assert old in one.keys.data[key]
     one.keys.data[key] = one.keys.data[key].replace(old, new)
@@ -318,8 +312,7 @@ def test_state_with_impossible_numbers_counts_as_lost(key: str, old: str, new: s
     assert one.tick(1000).reason == Reason.BOOTSTRAPPED
 
 
-def test_a_plan_of_the_future_is_dropped() -> None:
-    one = power_run()
+def test_a_plan_of_the_future_is_dropped(one: PowerRun) -> None:
     one.run([1000.0, *[700.0] * 4])
     assert one.dies(700, 1, landed=False)
     one.at -= 3600

@@ -3,6 +3,7 @@
 from typing import Any
 
 import msgspec
+import pytest
 
 from ballast.cluster.objects import wire
 from ballast.model.pod import Owner, Pod
@@ -38,8 +39,12 @@ def chosen(world: ExtenderWorld, asked: wire.Pod, names: list[str] = N3) -> str:
     return str(best)
 
 
-def test_a_replacement_goes_where_room_is_held_for_it_and_nobody_else_does() -> None:
-    one = world()
+@pytest.fixture
+def one() -> ExtenderWorld:
+    return world()
+
+
+def test_a_replacement_goes_where_room_is_held_for_it_and_nobody_else_does(one: ExtenderWorld) -> None:
     assert chosen(one, owned("before")) == "n1"
     one.service.reservations.hold(held())
     assert chosen(one, owned("a")) == "n0"
@@ -47,14 +52,12 @@ def test_a_replacement_goes_where_room_is_held_for_it_and_nobody_else_does() -> 
     assert chosen(one, owned("c")) == "n1"
 
 
-def test_asked_again_it_is_told_the_same() -> None:
-    one = world()
+def test_asked_again_it_is_told_the_same(one: ExtenderWorld) -> None:
     one.service.reservations.hold(held())
     assert [chosen(one, owned("a")) for _ in range(3)] == ["n0"] * 3
 
 
-def test_it_is_decided_as_ever_once_the_replacement_is_bound() -> None:
-    one = world()
+def test_it_is_decided_as_ever_once_the_replacement_is_bound(one: ExtenderWorld) -> None:
     one.service.reservations.hold(held())
     assert chosen(one, owned("a")) == "n0"
     one.service.put(shown("a", "n0"))
@@ -62,8 +65,7 @@ def test_it_is_decided_as_ever_once_the_replacement_is_bound() -> None:
     assert chosen(one, owned("b")) == "n1"
 
 
-def test_pods_that_are_there_already_do_not_take_the_reservation() -> None:
-    one = world()
+def test_pods_that_are_there_already_do_not_take_the_reservation(one: ExtenderWorld) -> None:
     one.service.put(shown("old", "n2"))
     one.service.reservations.hold(held())
     one.service.put(shown("old", "n2", ready=True))
@@ -73,8 +75,7 @@ def test_pods_that_are_there_already_do_not_take_the_reservation() -> None:
     assert one.service.reservations.idle
 
 
-def test_a_node_that_the_scheduler_does_not_offer_is_not_insisted_on() -> None:
-    one = world()
+def test_a_node_that_the_scheduler_does_not_offer_is_not_insisted_on(one: ExtenderWorld) -> None:
     one.service.reservations.hold(held())
     assert chosen(one, owned("a"), ["n1", "n2"]) == "n1"
 
@@ -119,8 +120,7 @@ def test_it_ends_at_its_deadline() -> None:
     assert one.service.reservations.active() == ()
 
 
-def test_which_schedulers_ask_is_known() -> None:
-    one = world()
+def test_which_schedulers_ask_is_known(one: ExtenderWorld) -> None:
     reservations = one.service.reservations
     assert reservations.asked("default-scheduler") is None
     chosen(one, incoming("a"))
@@ -144,8 +144,7 @@ def test_whether_a_pod_fits_is_known_for_known_nodes() -> None:
     assert reservations.fits("elsewhere", SMALL) is None
 
 
-def test_a_made_up_pod_takes_no_reservation() -> None:
-    one = world()
+def test_a_made_up_pod_takes_no_reservation(one: ExtenderWorld) -> None:
     one.service.reservations.hold(held())
     for asked in (owned("made-up"), owned("another")):
         answer = msgspec.json.decode(one.service.prioritize(asked, N3, None).body)

@@ -1,8 +1,6 @@
 """What the doctor finds, the daemon says by itself where it sees it."""
 
-from collections.abc import Iterator
 from fractions import Fraction
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,16 +13,10 @@ from ballast.jobs.power.report import Inputs, TickContext, TickReport
 from ballast.telemetry.feeds.budget_feed import Watts
 from ballast_lab.pages.doctor import SEEN
 from ballast_lab.simulator.kube.kinds import BY_NAME
-from tests.worlds.daemons import NODE, WINDOW, Rig, condition, rig, until
+from tests.worlds.daemons import NODE, WINDOW, Rig, condition, until
 from tests.worlds.power import policy
 
 pytestmark = pytest.mark.slow
-
-
-@pytest.fixture
-def calm(tmp_path: Path) -> Iterator[Rig]:
-    with rig(tmp_path) as one:
-        yield one
 
 
 def test_a_missing_metrics_server_is_said_while_prometheus_answers(calm: Rig) -> None:

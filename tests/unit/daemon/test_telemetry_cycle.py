@@ -90,6 +90,11 @@ def run(clock: FakeClock, cycle: TelemetryCycle, times: int, nodes: Sequence[Nod
     return known
 
 
+@pytest.fixture
+def clock() -> FakeClock:
+    return FakeClock()
+
+
 def test_a_restart_loses_no_window_where_the_source_has_history() -> None:
     clock = FakeClock(wall=1_700_000_010.0)
     source = FakeSource("prometheus", ("cpu", "memory"), history=True)
@@ -113,15 +118,13 @@ def aged(*ages: float) -> list[Node]:
     ]
 
 
-def test_load_is_a_share_of_what_is_allocatable() -> None:
-    clock = FakeClock()
+def test_load_is_a_share_of_what_is_allocatable(clock: FakeClock) -> None:
     snapshot = cycle_of(clock, FakeSource("prometheus", ("cpu", "memory"), history=True)).cycle(NodeNames(NODES))
     assert snapshot.primary.mean.tolist() == [[0.5, 0.25], [0.25, 0.25]]
     assert (snapshot.primary.mean * snapshot.allocatable_share).tolist() == [[0.25, 0.25], [0.25, 0.25]]
 
 
-def test_without_history_nodes_are_young_until_the_window_suffices() -> None:
-    clock = FakeClock()
+def test_without_history_nodes_are_young_until_the_window_suffices(clock: FakeClock) -> None:
     cycle = cycle_of(clock, FakeSource("prometheus", ("cpu", "memory")))
     snapshot = cycle.cycle(NodeNames(NODES))
     assert not snapshot.known.any()
@@ -146,8 +149,7 @@ def test_an_outage_is_filled_from_the_past_when_it_is_over() -> None:
     assert snapshot.primary.count.min() == 10
 
 
-def test_a_dead_source_is_not_asked_for_its_past() -> None:
-    clock = FakeClock()
+def test_a_dead_source_is_not_asked_for_its_past(clock: FakeClock) -> None:
     source = FakeSource("prometheus", ("cpu", "memory"), history=True)
     source.failing = {"cpu", "memory"}
     cycle = cycle_of(clock, source)
@@ -157,8 +159,7 @@ def test_a_dead_source_is_not_asked_for_its_past() -> None:
     assert run(clock, cycle, 1) == [(True, True)]
 
 
-def test_one_resource_that_was_away_gets_its_own_gap_filled() -> None:
-    clock = FakeClock()
+def test_one_resource_that_was_away_gets_its_own_gap_filled(clock: FakeClock) -> None:
     source = FakeSource("prometheus", ("cpu", "memory"), history=True)
     cycle = cycle_of(clock, source)
     run(clock, cycle, 2)
@@ -182,8 +183,7 @@ def test_a_past_that_cannot_be_read_is_asked_for_three_times() -> None:
     assert len(source.backfills) == 3
 
 
-def test_a_silent_node_is_unknown_after_max_age_and_not_young() -> None:
-    clock = FakeClock()
+def test_a_silent_node_is_unknown_after_max_age_and_not_young(clock: FakeClock) -> None:
     source = FakeSource("prometheus", ("cpu", "memory"), history=True)
     cycle = cycle_of(clock, source)
     run(clock, cycle, 2)
@@ -194,8 +194,7 @@ def test_a_silent_node_is_unknown_after_max_age_and_not_young() -> None:
     assert np.isnan(snapshot.primary.mean[:, 1]).all()
 
 
-def test_a_node_that_never_gave_a_sample_is_unmeasured_a_window_after_it_was_seen() -> None:
-    clock = FakeClock()
+def test_a_node_that_never_gave_a_sample_is_unmeasured_a_window_after_it_was_seen(clock: FakeClock) -> None:
     source = FakeSource("prometheus", ("cpu", "memory"), history=True)
     source.silent = {"b"}
     cycle = cycle_of(clock, source)
@@ -206,8 +205,7 @@ def test_a_node_that_never_gave_a_sample_is_unmeasured_a_window_after_it_was_see
     assert states == ["young"] * 10 + ["unmeasured"] * 2
 
 
-def test_the_fallback_is_asked_for_what_is_missing_and_fills_its_own_windows() -> None:
-    clock = FakeClock()
+def test_the_fallback_is_asked_for_what_is_missing_and_fills_its_own_windows(clock: FakeClock) -> None:
     primary = FakeSource("prometheus", ("cpu", "memory"), history=True)
     fallback = FakeSource("metrics-server", ("cpu", "memory"))
     fallback.value = 0.75
@@ -228,8 +226,7 @@ def test_the_fallback_is_asked_for_what_is_missing_and_fills_its_own_windows() -
     assert snapshot.windows["2m"].mean[0].tolist() == pytest.approx([1.5, 0.75])
 
 
-def test_the_title_is_that_of_metrics_server_while_it_gives_cpu_and_memory() -> None:
-    clock = FakeClock()
+def test_the_title_is_that_of_metrics_server_while_it_gives_cpu_and_memory(clock: FakeClock) -> None:
     primary = FakeSource("prometheus", ("cpu", "memory"))
     primary.failing = {"cpu", "memory"}
     cycle = cycle_of(clock, primary, FakeSource("metrics-server", ("cpu", "memory")))
@@ -294,8 +291,7 @@ def test_rejected_samples_are_counted() -> None:
     assert metrics.registry.get_sample_value("ballast_samples_rejected_total", {"reason": "non_finite"}) == 2
 
 
-def test_pools_come_from_a_label_and_the_spread_stays_inside_them() -> None:
-    clock = FakeClock()
+def test_pools_come_from_a_label_and_the_spread_stays_inside_them(clock: FakeClock) -> None:
     nodes = [replace(node, labels={"pool": pool}) for node, pool in zip(NODES, ("x", "x"), strict=True)]
     nodes.append(Node(name="c", labels={"pool": "y"}))
     nodes.append(Node(name="d", labels={"pool": "y"}, unschedulable=True))
