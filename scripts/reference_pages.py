@@ -234,11 +234,13 @@ def commands() -> str:
 
 
 def walk(command: Any, path: str) -> Iterator[tuple[str, Any]]:
-    """Every command that is no group, with its path."""
+    """Every command that is no group, or does something by itself, with its path."""
     loaded = command.loaded() if isinstance(command, LazyCommand) else command
     if not hasattr(loaded, "list_commands"):
         yield path, loaded
         return
+    if loaded.invoke_without_command:
+        yield path, loaded
     context = loaded.make_context(path, [], resilient_parsing=True)
     for name in loaded.list_commands(context):
         yield from walk(loaded.get_command(context, name), f"{path} {name}")

@@ -42,6 +42,10 @@ COMMANDS = {
         f"{LAB}:experiment",
         "Reproduce published tables and measure on public traces, offline.",
     ),
+    "rehearse": (
+        f"{LAB}:rehearse",
+        "Show what Ballast would have done over recorded days, beside what happened.",
+    ),
     "release": (
         "ballast.cli.release:release",
         "Remove the labels, annotations and taints of Ballast from all nodes.",

@@ -148,7 +148,7 @@ def test_a_plugin_of_kubectl_is_named_as_it_is_called() -> None:
     assert done.stdout.startswith("Usage: kubectl ballast ")
 
 
-@pytest.mark.parametrize("arguments", ["demo", "experiment windows", "plan place"])
+@pytest.mark.parametrize("arguments", ["demo", "experiment windows", "plan place", "rehearse"])
 def test_where_the_lab_is_missing_a_sentence_says_how_to_get_it(
     arguments: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

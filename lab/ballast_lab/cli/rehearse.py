@@ -1,0 +1,212 @@
+"""`ballast rehearse`: what Ballast would have done over the last days, from a recording or from Prometheus."""
+
+from __future__ import annotations
+
+import re
+import sys
+import time
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ballast.base import log
+from ballast.base.errors import SettingsError, UsageError
+from ballast.base.text import duration
+from ballast.cli.output import Output, OutputOption
+from ballast.model import duration as durations
+
+if TYPE_CHECKING:
+    from ballast.settings import Settings
+
+app = typer.Typer(rich_markup_mode=None, context_settings={"help_option_names": ["-h", "--help"]})
+
+RESERVED = ("as-it-was", "low-node-utilization")
+TODAY = "today"
+CONFIG_FILE = "BALLAST_CONFIG_FILE"
+
+RecordingOption = Annotated[
+    Path | None, typer.Option("--recording", metavar="DIR", help="The folder of a recording.", show_default=False)
+]
+PrometheusOption = Annotated[
+    str | None,
+    typer.Option("--prometheus", metavar="URL", help="The Prometheus whose history is rehearsed.", show_default=False),
+]
+FromOption = Annotated[
+    str | None,
+    typer.Option(
+        "--from",
+        metavar="TIME",
+        help="The begin: a time (RFC 3339 or Unix seconds), or how long before the end, such as 7d. "
+        "By default all of a recording, 7d of Prometheus.",
+        show_default=False,
+    ),
+]
+ToOption = Annotated[
+    str | None, typer.Option("--to", metavar="TIME", help="The end; by default the newest.", show_default=False)
+]
+ClusterOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--cluster",
+        metavar="FILE",
+        help="The objects, as `kubectl get nodes,pods,pdb,deploy,rs,sts,ds,hpa,ns,pvc,pv -A -o json` prints them; "
+        "they count all the time.",
+        show_default=False,
+    ),
+]
+LiveOption = Annotated[bool, typer.Option("--live", help="Read the objects from the running cluster.")]
+StepOption = Annotated[str, typer.Option("--step", metavar="TIME", help="The time between two cycles.")]
+
+
+@app.callback(invoke_without_command=True)
+def rehearse(
+    context: typer.Context,
+    prometheus: PrometheusOption = None,
+    recording: RecordingOption = None,
+    begin: FromOption = None,
+    end: ToOption = None,
+    cluster: ClusterOption = None,
+    live: LiveOption = False,
+    settings: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--settings",
+            metavar="FILE",
+            help="A configuration file to rehearse; can be repeated. By default the settings of today.",
+            show_default=False,
+        ),
+    ] = None,
+    step: StepOption = "60s",
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", metavar="DIR", help="Write rehearsal.json and report.html here.", show_default=False),
+    ] = None,
+    at_most: Annotated[
+        str | None,
+        typer.Option(
+            "--at-most",
+            metavar="N/d",
+            help="Search the settings that do best with at most so many evictions a day.",
+            show_default=False,
+        ),
+    ] = None,
+    output: OutputOption = Output.TABLE,
+) -> None:
+    """Show what Ballast would have done over recorded days, beside what happened."""
+    if context.invoked_subcommand is not None:
+        return
+    log.configure("error")
+    if (prometheus is None) == (recording is None):
+        raise UsageError("Give --recording DIR, as `ballast rehearse record` makes it, or --prometheus URL.")
+    if live and cluster is not None:
+        raise UsageError("--live and --cluster both give the objects: give one of them.")
+    from ballast_lab.rehearse import rehearsal as rehearsing
+    from ballast_lab.rehearse.recording import open_recording
+    from ballast_lab.rehearse.report import render
+    from ballast_lab.rehearse.summary import summarise
+
+    seconds = _seconds(step, "--step")
+    if _bound(at_most) is not None:
+        raise UsageError(f"--at-most {at_most} cannot be searched yet.")
+    named = _named(settings or ())
+    document = None
+    assert recording is not None
+    source = open_recording(recording, document, str(cluster))
+    span = rehearsing.span_of(source, *_times(begin, end, source.head.end), seconds)
+    runs = rehearsing.runs_of(source.history, next(iter(named.values())), named, seconds)
+    played = rehearsing.play(source, span, runs, _progress())
+    result = rehearsing.rehearsal(source, played)
+    body = rehearsing.encode(result)
+    if out is not None:
+        out.mkdir(parents=True, exist_ok=True)
+        (out / "rehearsal.json").write_bytes(body)
+        (out / "report.html").write_text(render(result, played), encoding="utf-8")
+    if output is Output.JSON:
+        typer.echo(body.decode(), nl=False)
+        return
+    for line in summarise(result):
+        typer.echo(line)
+    if out is not None:
+        typer.echo(f"The report is in {out / 'report.html'}.")
+
+
+def _named(files: Sequence[Path]) -> dict[str, Settings]:
+    """The settings of each file by its name; a file counts alone, without the environment. Today's without a file."""
+    from ballast.settings import load
+
+    if not files:
+        return {TODAY: load()}
+    named: dict[str, Settings] = {}
+    for path in files:
+        name = path.stem
+        if name in (*RESERVED, *named):
+            raise UsageError(f"--settings {path}: another run is called {name} already. Rename the file.")
+        if not path.is_file():
+            raise UsageError(f"--settings {path}: there is no such file.")
+        try:
+            named[name] = load({CONFIG_FILE: str(path)})
+        except SettingsError as error:
+            raise SettingsError(*(f"--settings {path}: {problem}" for problem in error.problems)) from None
+    return named
+
+
+def _seconds(text: str, option: str) -> float:
+    bare = float(text) if re.fullmatch(r"\d+(\.\d+)?", text) else None
+    exact = durations.seconds(text) if bare is None else bare
+    if exact is None or not exact > 0:
+        raise UsageError(f"{option} {text} is no duration above zero. Give one such as 60s, 5m or 7d.")
+    return float(exact)
+
+
+def _bound(text: str | None) -> float | None:
+    """Evictions a day."""
+    if text is None:
+        return None
+    number = re.fullmatch(r"(\d+(?:\.\d+)?)(?:/d|/1d|/day)?", text)
+    if number is None:
+        raise UsageError(f"--at-most {text} is no number of evictions a day. Give one such as 10/d.")
+    return float(number[1])
+
+
+def _times(begin: str | None, end: str | None, newest: float) -> tuple[float | None, float | None]:
+    """Unix seconds of both, None where nothing is said."""
+    last = None if end in (None, "now") else _time(str(end), "--to")
+    if begin is None:
+        return None, last
+    ago = durations.seconds(begin)
+    first = _time(begin, "--from") if ago is None else min(newest, newest if last is None else last) - float(ago)
+    if last is not None and not first < last:
+        raise UsageError(f"--from {begin} is not before --to {end}.")
+    return first, last
+
+
+def _time(text: str, option: str) -> float:
+    try:
+        return float(text) if re.fullmatch(r"\d+(\.\d+)?", text) else _moment(text)
+    except ValueError:
+        raise UsageError(
+            f"{option} {text} is no time. Give RFC 3339 such as 2026-11-24T00:00:00Z, Unix seconds, or for --from how "
+            "long before the end, such as 7d."
+        ) from None
+
+
+def _moment(text: str) -> float:
+    moment = datetime.fromisoformat(text)
+    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+
+
+def _progress() -> Callable[[int, int], None]:
+    """Shows how far it is and the time left, where somebody looks."""
+    if not sys.stderr.isatty():
+        return lambda done, of: None
+    began = time.monotonic()
+
+    def show(done: int, of: int) -> None:
+        if done % 50 == 0 or done == of:
+            left = (time.monotonic() - began) / done * (of - done)
+            sys.stderr.write(f"\r{done / of:4.0%}, {duration(left)} left   " + ("\n" if done == of else ""))
+
+    return show

@@ -1,0 +1,1 @@
+"""`ballast rehearse`: what Ballast would have done over recorded days, beside what happened."""

@@ -1,0 +1,321 @@
+"""A run with Ballast: the daemon's own windows, scores, labels, planners and gate decide, on the recording's clock.
+
+What the rehearsal adds is only the world around them: where an evicted pod's replacement lands, when it is Ready, and
+what is remembered of evictions. Parts that are off do nothing; parts in dry-run act, since that is the question.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import msgspec
+import numpy as np
+
+from ballast.actuation.eviction import effect
+from ballast.actuation.eviction.evictor import at_once, past_eviction, prepare_step
+from ballast.actuation.eviction.records import Running, StepRecord, StepStatus
+from ballast.base.metrics import Metrics
+from ballast.eviction.check_input import LOOKED_NOWHERE, CheckInput
+from ballast.eviction.facts import ClusterObjects, Facts
+from ballast.eviction.gate import NUMBER, ROWS, Gate
+from ballast.eviction.history import History as Remembered
+from ballast.eviction.history import Tally
+from ballast.eviction.plan import EvictionPlan, Move, make_plan
+from ballast.eviction.planners.registry import planner
+from ballast.eviction.recent_evictions import RecentEvictions
+from ballast.extender.decisions import ExtenderService
+from ballast.extender.strategies import Strategies
+from ballast.jobs import telemetry
+from ballast.jobs.eviction.observations import DayPeak, HotNodes, RecentScaling
+from ballast.jobs.eviction.plans import choose
+from ballast.jobs.progress import settling
+from ballast.jobs.publishing import label_rules
+from ballast.model.node import Node
+from ballast.model.node_state import NodeState
+from ballast.model.sample import Floats
+from ballast.model.snapshot import Snapshot
+from ballast.planning.moment import Moment, watched_of, with_loads
+from ballast.planning.request import RequestedPlan
+from ballast.planning.rules import aims_of
+from ballast.publishing.freeze import Freeze
+from ballast.publishing.label_plan import LabelPlanner, NodeChange, PublishedKeys
+from ballast.publishing.node_keys import NodeKeys
+from ballast.serving.board import Board
+from ballast.settings import Duration, Mode, Settings
+from ballast.telemetry.node_names import NodeNames
+from ballast.telemetry.presets import rate_window
+from ballast.windows.standard_error import LoadErrors
+from ballast_lab.rehearse.course import Course
+from ballast_lab.rehearse.history import RESOURCES
+from ballast_lab.rehearse.measures import Measures
+from ballast_lab.rehearse.objects import objects_at
+from ballast_lab.rehearse.played import PlayedClock, PlayedSource
+from ballast_lab.rehearse.recording import Use
+
+NOTHING = PublishedKeys(None, None, None, False)
+
+
+class BallastRun:
+    """One run with the settings of one file."""
+
+    def __init__(self, name: str, course: Course, settings: Settings, step: float) -> None:
+        self.name, self.course, self.measures = name, course, Measures(step)
+        self._settings = settings
+        self._clock = PlayedClock()
+        self._watch = Watch(course, settings, step, self._clock)
+        self._labels = Labels(settings, self._clock) if settings.publishing.mode is not Mode.OFF else None
+        self._evictions = Evictions(course, settings, step) if settings.eviction.mode is not Mode.OFF else None
+
+    def advance(self, use: Use) -> None:
+        """One step of time."""
+        course = self.course
+        self._clock.now = use.time
+        course.advance(use)
+        self.measures.observe(course.load(), course.present)
+        snapshot, freeze = self._watch.cycle()
+        if self._labels is not None:
+            self.measures.label_writes += self._labels.publish(snapshot, freeze)
+            course.preferred = self._labels.points(course.history.nodes)
+        if self._evictions is not None:
+            self._evictions.observe(snapshot)
+            if not freeze.frozen:
+                self._evict(snapshot)
+
+    def _evict(self, snapshot: Snapshot) -> None:
+        assert self._evictions is not None
+        for plan in self._evictions.plan(snapshot):
+            self.measures.refused.update(plan.refused)
+            for workload in self._evictions.carry_out(plan):
+                self.measures.evicted(plan.kind, workload)
+
+    def finish(self) -> None:
+        """The end of time."""
+        self.measures.concentration = self.course.most_of_one()
+
+
+class Watch:
+    """Telemetry: what the nodes of a course use enters the daemon's windows."""
+
+    def __init__(self, course: Course, settings: Settings, step: float, clock: PlayedClock) -> None:
+        self._course = course
+        configured = [resource.name for resource in settings.telemetry.resources]
+        self._columns = [column for column, name in enumerate(RESOURCES) if name in configured]
+        resources = [RESOURCES[column] for column in self._columns]
+        self._source = PlayedSource(resources)
+        rules = replace(telemetry.rules_of(settings), resources=resources, interval=step, offset=0.0)
+        self._cycle = telemetry.TelemetryCycle(self._source, None, rules, clock=clock, metrics=Metrics())
+        self._clock = clock
+        self._freeze = Freeze(settings.publishing.max_unknown, settings.publishing.forget_after)
+        nodes = course.history.nodes
+        self._capacity = np.array([[node.capacity.get(name, 0.0) for node in nodes] for name in resources], float)
+        self._present = np.zeros(len(nodes), bool)
+        self._names = NodeNames(())
+
+    def cycle(self) -> tuple[Snapshot, Freeze]:
+        """One cycle of telemetry."""
+        course = self._course
+        if (course.present != self._present).any():
+            self._present = course.present.copy()
+            here = np.flatnonzero(course.present).tolist()
+            self._names = NodeNames([course.history.nodes[row] for row in here])
+        whole = self._capacity
+        used = course.used()[self._columns]
+        ratios = np.divide(used, whole, out=np.full(whole.shape, np.nan), where=whole > 0)
+        self._source.ratios = ratios[:, course.present]
+        snapshot = self._cycle.cycle(self._names)
+        self._freeze = self._freeze.after(snapshot.states.silent_share, self._clock.monotonic())
+        return snapshot.trusted, self._freeze
+
+
+class Labels:
+    """Publishing: the labels that nodes would carry, and how often they would be written."""
+
+    def __init__(self, settings: Settings, clock: PlayedClock) -> None:
+        self._clock, self._strategy = clock, settings.publishing.strategy
+        keys = NodeKeys.of(settings.publishing.prefix)
+        self._keys, self._planner = keys, LabelPlanner(keys, label_rules(settings))
+        board = Board(clock=clock, max_age=1e9)
+        strategies = Strategies(settings)
+        self._extender = ExtenderService(settings.extender, clock, Metrics(), board, lambda: 0.0, strategies)
+        self._carried: dict[str, PublishedKeys] = {}
+        self._taint = settings.publishing.taint
+
+    def publish(self, snapshot: Snapshot, freeze: Freeze) -> int:
+        """One round; how many patches changed a label."""
+        self._extender.observe(snapshot)
+        scores = self._extender.label_scores(self._strategy)
+        carried = {node.name: self._carried.get(node.name, NOTHING) for node in snapshot.nodes}
+        writes = 0
+        for change in self._planner.plan(snapshot, scores, carried, freeze, self._clock.now):
+            carried[change.node] = self._after(carried[change.node], change)
+            writes += bool(change.labels)
+        self._carried = carried
+        return writes
+
+    def _after(self, before: PublishedKeys, change: NodeChange) -> PublishedKeys:
+        return PublishedKeys(
+            change.labels.get(self._keys.score, before.score),
+            change.labels.get(self._keys.load, before.load),
+            change.annotations.get(self._keys.window, before.window),
+            before.tainted if change.taint is None else change.taint,
+            before.load_taints if change.load_taints is None else change.load_taints,
+        )
+
+    def points(self, nodes: Sequence[Node]) -> Floats:
+        """[node]: what NodeAffinity makes of the labels by the printed profile, 0..100."""
+        scores = [self._carried.get(node.name, NOTHING).score for node in nodes]
+        values = np.array([float(score or 0) for score in scores])
+        return np.floor(100 * values / values.max()) if values.max(initial=0.0) > 0 else np.zeros(len(values))
+
+
+@dataclass(frozen=True)
+class Arranged:
+    """One moment as planners and gate see it."""
+
+    moment: Moment
+    facts: Facts
+    columns: Sequence[int]
+    """Of the recorded resources those of which any load is known."""
+
+
+class Evictions:
+    """The job of evictions: plans as the daemon makes them, carried out at once."""
+
+    def __init__(self, course: Course, settings: Settings, step: float) -> None:
+        self._course, self._settings, self._step = course, settings, step
+        aims, weights = aims_of(settings), settings.scoring.resources
+        self._aims, self._weights = aims, weights
+        self._hot = HotNodes(aims, step, weights)
+        self._lag = float(Duration(rate_window(settings.telemetry.interval)))
+        self._errors, self._peak, self._scaling = LoadErrors(self._lag), DayPeak(), RecentScaling()
+        self._memory = RecentEvictions()
+        self._steps: list[StepRecord] = []
+        self._interval = max(float(settings.eviction.interval), step)
+        self._next = -np.inf
+        self._cycles = 0
+        self._empties = any(planner(name).whole_nodes for name in settings.eviction.planners)
+
+    def observe(self, snapshot: Snapshot) -> None:
+        """A cycle of telemetry has ended."""
+        self._cycles += 1
+        self._hot.observe(snapshot)
+        self._errors.observe(snapshot)
+
+    def plan(self, snapshot: Snapshot) -> Iterator[EvictionPlan]:
+        """The plans of a cycle in order, until one has steps; none while it is not time."""
+        now = self._course.time
+        if now < self._next or settling(self._cycles) is not None:
+            return
+        self._next = now + self._interval
+        self._memory.forget(now)
+        if self._empties:
+            self._peak.observe(snapshot)
+        moment = self._moment(snapshot)
+        wishes = [wish for wish in choose(moment, self._settings, lambda kind: None).plans if self._may(wish, moment)]
+        if not wishes:
+            return
+        arranged = self._arrange(moment)
+        yield from self._plans(arranged, wishes)
+
+    def _moment(self, snapshot: Snapshot) -> Moment:
+        """With one pod for each scheduler: all that the choice of planners looks at."""
+        course, now = self._course, self._course.time
+        pods = {course.pods[row].scheduler_name: course.pods[row] for row in course.running()[:1].tolist()}
+        bare = Moment(
+            now=now,
+            objects=ClusterObjects(nodes=snapshot.nodes, pods=tuple(pods.values())),
+            resources=watched_of(snapshot, self._aims, self._weights),
+            history=self._history(now),
+            silent=snapshot.states.counts[NodeState.SILENT],
+            steered=frozenset(pods) if self._settings.eviction.landing == "extender" else frozenset(),
+            pool_label=self._settings.cluster.pool_label,
+            weights=self._weights,
+        )
+        return with_loads(
+            bare,
+            snapshot,
+            self._pending(now, {node.name: node for node in snapshot.nodes}),
+            self._errors.newest,
+            self._peak.loads(snapshot) if self._empties else None,
+        )
+
+    def _history(self, now: float) -> Remembered:
+        awaited = [step for step in self._steps if step.ready_at > now]
+        return replace(
+            self._memory.history(now),
+            awaited=frozenset(step.workload for step in awaited if step.workload is not None),
+            replacements=len(awaited),
+            confirmed=self._hot.confirmed,
+            overloaded=self._hot.overloaded,
+            causes=self._hot.causes,
+        )
+
+    def _pending(self, now: float, nodes: Mapping[str, Node]) -> Mapping[str, Mapping[str, float]]:
+        window = float(self._settings.windows.lengths[0])
+        self._steps = [step for step in self._steps if step.landed_at > now - window - self._lag]
+        running = Running(id="", kind="", time=now, before={}, after={}, loads={}, mean={}, steps=tuple(self._steps))
+        return effect.pending([running], now - self._lag / 2, window, nodes)
+
+    def _may(self, wish: RequestedPlan, moment: Moment) -> bool:
+        """Whether the rates leave an eviction to this planner: without one its plan has no step."""
+        if not moment.objects.pods:
+            return False
+        count = int(np.count_nonzero(self._course.there))
+        facts = Facts(replace(moment.objects, pods=()), now=moment.now, unknown=(), silent=0, count=count)
+        case = CheckInput(moment.objects.pods[0], facts, wish.rules, moment.history, Tally(), LOOKED_NOWHERE)
+        return ROWS[NUMBER["rate"]].check(case).allowed
+
+    def _arrange(self, moment: Moment) -> Arranged:
+        objects = objects_at(self._course)
+        self._scaling.observe(objects.workloads, moment.now)
+        objects = replace(objects, autoscalers=self._scaling.beside(objects.autoscalers))
+        known = np.isfinite(moment.load)
+        columns = [column for column in range(len(moment.resources)) if known[:, column].any()]
+        blind = [node.name for node, row in zip(objects.nodes, known, strict=True) if not row.any()]
+        facts = Facts(objects, now=moment.now, unknown=blind, silent=moment.silent)
+        return Arranged(replace(moment, objects=objects), facts, columns)
+
+    def _plans(self, arranged: Arranged, wishes: Sequence[RequestedPlan]) -> Iterator[EvictionPlan]:
+        moment, columns = arranged.moment, arranged.columns
+        picked = [RESOURCES.index(moment.resources[column]) for column in columns]
+        error = None if moment.error is None else moment.error[:, columns]
+        layout, self._rows = self._course.arrange(moment.load[:, columns], error, picked)
+        peak = None if moment.peak is None else moment.peak[:, columns]
+        for wish in wishes:
+            most = wish.most.of(len(layout.pods))
+            aims = wish.aims if most is None else replace(wish.aims, max_moves=most)
+            self._gate = Gate(arranged.facts, wish.rules, moment.history)
+            plan = make_plan(wish.kind, layout, self._gate, aims, peak=peak)
+            yield plan
+            if plan.steps:
+                return
+
+    def carry_out(self, plan: EvictionPlan) -> Iterator[str]:
+        """Evicts; the replacement uses what the pod used from the next step on, and is Ready then. The workloads."""
+        course = self._course
+        moves = plan.steps[:1] if planner(plan.kind).one_at_a_time else plan.steps
+        rows = {f"{course.pods[row].namespace}/{course.pods[row].name}": row for row in self._rows.tolist()}
+        for move in moves:
+            row = rows[move.pod]
+            pod = course.pods[row]
+            target = self._landing(move, row)
+            step = prepare_step(move, pod, self._gate.facts, (), course.time, probe=False)
+            self._memory.add(past_eviction(step, plan.kind, at_once(self._gate, pod), imagined=True))
+            self._steps.append(self._landed(step, target))
+            course.move(row, target)
+            yield "/".join(step.workload) if step.workload else move.pod
+
+    def _landing(self, move: Move, row: int) -> int:
+        """Where the printed profile puts the replacement: on the target where the extender decides, else as the stock
+        scheduler scores. Where it fits nowhere else it starts again on its own node."""
+        course = self._course
+        if move.target is not None:
+            return course.history.rows[move.target]
+        target = course.choose(row, course.present)
+        return int(course.on[row]) if target is None else target
+
+    def _landed(self, step: StepRecord, target: int) -> StepRecord:
+        at = step.time + self._step
+        name = self._course.history.nodes[target].name
+        return msgspec.structs.replace(step, status=StepStatus.READY, landed_on=name, landed_at=at, ready_at=at)

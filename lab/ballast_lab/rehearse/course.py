@@ -1,0 +1,174 @@
+"""One run through recorded time: where its pods are, and what its nodes use therefore."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import msgspec
+import numpy as np
+
+from ballast.model.pod import Pod
+from ballast.model.sample import Bools, Floats, Ints
+from ballast.placement.planners.layout import Layout, layout
+from ballast.placement.planners.node_constraints import NodeConstraints
+from ballast.settings import Settings
+from ballast_lab.rehearse import stock
+from ballast_lab.rehearse.history import RESOURCES, History
+from ballast_lab.rehearse.recording import Use
+
+
+class Course:
+    """A pod that was moved takes its use along, until it ends as it did in history.
+
+    The load of a node is what was measured there, less what left, plus what came.
+    """
+
+    def __init__(self, history: History, settings: Settings) -> None:
+        self.history = history
+        self.pods: list[Pod] = list(history.pods)
+        """As they are now."""
+        self.on: Ints = history.home.copy()
+        """[pod]: the row of its node now, also before it starts."""
+        self.time = -np.inf
+        self.there: Bools = np.zeros(len(self.pods), bool)
+        """[pod]: whether it runs."""
+        self.present: Bools = np.zeros(len(history.nodes), bool)
+        """[node]: whether it is there."""
+        self.displaced = 0
+        """Pods that started elsewhere than in history, since moved pods had taken the room."""
+        self.preferred: Floats | None = None
+        """[node]: points 0..100 of what else the scheduler goes by, such as labels."""
+        self._moved: set[int] = set()
+        weights, label = settings.scoring.resources, settings.cluster.pool_label
+        nothing = np.zeros((len(history.nodes), len(RESOURCES)))
+        self.base = layout(history.nodes, history.pods, RESOURCES, nothing, None, label, weights)
+        self._shapes, self._shape = np.unique(self.base.asked[:, 1:], axis=0, return_inverse=True)
+        self._sites = NodeConstraints(history.nodes)
+        self.free: Ints = self.base.total.copy()
+        """[node, kind]"""
+
+    def advance(self, use: Use) -> None:
+        """The time of `use`: pods start and end as they did."""
+        self.time, self._use = use.time, use
+        there = self.history.there(use.time)
+        present = self.history.present(use.time)
+        gone, new = np.flatnonzero(self.there & ~there), np.flatnonzero(there & ~self.there)
+        np.add.at(self.free, self.on[gone], self.base.asked[gone])
+        self._moved.difference_update(gone.tolist())
+        self.there, self.present = there, present
+        for row in new.tolist():
+            self._start(row)
+        homeless = [row for row in self._moved if not present[self.on[row]]]
+        for row in sorted(homeless):
+            self._displace(row)
+
+    def _start(self, row: int) -> None:
+        """On its own node if there is still room; the first pods of all were there before anything moved."""
+        home, asked = int(self.on[row]), self.base.asked[row]
+        self.free[home] -= asked
+        if self._moved and (self.free[home] < 0)[asked > 0].any():
+            self._displace(row)
+
+    def _displace(self, row: int) -> None:
+        target = self.choose(row, self.present)
+        if target is not None:
+            self.displaced += 1
+            self.move(row, target, restart=False)
+
+    def choose(self, row: int, among: Bools) -> int | None:
+        """Where kube-scheduler puts the pod, besides where it is; None where it fits nowhere."""
+        asked = self.base.asked[row]
+        fits = ((self.free >= asked) | (asked == 0)).all(axis=1) & among & self.present
+        fits &= self._sites.allowed(self.pods[row].template)
+        fits[self.on[row]] = False
+        return stock.choose(self.base, self.free, asked, fits, row, self.preferred)
+
+    def move(self, row: int, target: int, *, restart: bool = True) -> None:
+        """A pod of this name runs there from now on; a new pod, unless it has only just started."""
+        asked = self.base.asked[row]
+        self.free[self.on[row]] += asked
+        self.free[target] -= asked
+        self.on[row] = target
+        if target == self.history.home[row]:
+            self._moved.discard(row)
+        else:
+            self._moved.add(row)
+        pod, name = self.pods[row], self.history.nodes[target].name
+        changes = {"uid": f"{pod.uid}'", "created": self.time, "scheduled_at": self.time} if restart else {}
+        self.pods[row] = msgspec.structs.replace(pod, node=name, **changes)
+
+    def used(self) -> Floats:
+        """[resource, node]: cores and bytes, NaN where unknown."""
+        used = self._use.nodes.copy()
+        if self._moved:
+            rows = np.array(sorted(self._moved), np.int64)
+            took = np.nan_to_num(self._use.latest[:, self.history.number[rows]])
+            for resource in range(len(RESOURCES)):
+                np.subtract.at(used[resource], self.history.home[rows], took[resource])
+                np.add.at(used[resource], self.on[rows], took[resource])
+            np.maximum(used, 0.0, out=used)
+        used[:, ~self.present] = np.nan
+        return used
+
+    def load(self) -> Floats:
+        """[resource, node]: fractions of allocatable."""
+        whole = self.history.capacity
+        return np.asarray(np.divide(self.used(), whole, out=np.full(whole.shape, np.nan), where=whole > 0))
+
+    def of_pods(self, rows: Ints) -> Floats:
+        """[pod, resource]: what these pods use, NaN where unknown."""
+        return np.asarray(self._use.pods[:, self.history.number[rows]].T)
+
+    def running(self) -> Ints:
+        """The rows of the pods that run."""
+        return np.flatnonzero(self.there)
+
+    def arrange(self, load: Floats, error: Floats | None, columns: Sequence[int]) -> tuple[Layout, Ints]:
+        """What planners look at, and the row of each of its pods here.
+
+        `load` and `error` are [node, resource] of the present nodes; `columns` are the resources that count. A pod of
+        unknown use counts with its requests.
+        """
+        base, rows, nodes = self.base, self.running(), np.flatnonzero(self.present)
+        place = np.full(len(base.nodes), -1)
+        place[nodes] = np.arange(len(nodes))
+        rows = rows[place[self.on[rows]] >= 0]
+        picked = list(columns)
+        used = self.of_pods(rows)[:, picked]
+        asked = base.used[rows][:, picked]
+        some = np.isfinite(used).any(axis=1, keepdims=True)
+        weights = base.weights[picked]
+        frequency = np.bincount(self._shape.reshape(-1)[rows], minlength=len(self._shapes))
+        arranged = replace(
+            base,
+            nodes=tuple(base.nodes[row] for row in nodes.tolist()),
+            pods=tuple([self.pods[row] for row in rows.tolist()]),
+            on=place[self.on[rows]],
+            present=np.ones(len(rows), bool),
+            resources=tuple(RESOURCES[column] for column in picked),
+            load=load,
+            whole=base.whole[nodes][:, picked],
+            used=np.where(np.isfinite(used), used, np.where(some, np.nan_to_num(asked), asked)),
+            total=base.total[nodes],
+            free=self.free[nodes],
+            asked=base.asked[rows],
+            pool=base.pool[nodes],
+            profiles=self._shapes[frequency > 0],
+            frequency=frequency[frequency > 0],
+            there=np.ones(load.shape, bool),
+            weights=weights / weights.sum() if weights.sum() else weights,
+            error=np.zeros(load.shape) if error is None else np.nan_to_num(error),
+        )
+        return arranged, rows
+
+    def most_of_one(self) -> int:
+        """The most pods that a workload of at least two has on one node."""
+        rows = self.running()
+        rows = rows[self.history.workload[rows] >= 0]
+        if not len(rows):
+            return 0
+        sizes = np.bincount(self.history.workload[rows])
+        rows = rows[sizes[self.history.workload[rows]] >= 2]
+        pairs = self.history.workload[rows] * len(self.present) + self.on[rows]
+        return int(np.unique(pairs, return_counts=True)[1].max(initial=0))

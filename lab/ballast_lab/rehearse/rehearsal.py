@@ -1,0 +1,214 @@
+"""Plays a recording to several runs at once, side by side, and writes down what came of each."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Protocol
+
+import msgspec
+import numpy as np
+
+from ballast.base.errors import BadFile
+from ballast.settings import Settings
+from ballast_lab.rehearse.as_it_was import AsItWas
+from ballast_lab.rehearse.ballast_run import BallastRun
+from ballast_lab.rehearse.course import Course
+from ballast_lab.rehearse.history import History, Unknown
+from ballast_lab.rehearse.low_node_utilization import LowNodeUtilization
+from ballast_lab.rehearse.measures import LEVELS, Estimate, Measures
+from ballast_lab.rehearse.recording import Recording, Use
+
+AS_IT_WAS = "as-it-was"
+LEAST_STEPS = 2
+
+
+class Run(Protocol):
+    """What plays."""
+
+    name: str
+    course: Course
+    measures: Measures
+
+    def advance(self, use: Use) -> None:
+        """One step of time."""
+
+    def finish(self) -> None:
+        """The end of time."""
+
+
+class EvictionCounts(msgspec.Struct, frozen=True):
+    """How many pods were evicted."""
+
+    total: int
+    by_planner: Mapping[str, int]
+    most_of_one_workload: int
+
+
+class RunResult(msgspec.Struct, frozen=True):
+    """What came of one run. Intervals are those of 95 %; hours and deviations count as docs/rehearse.md says."""
+
+    name: str
+    node_hours_above: Mapping[str, Estimate]
+    deviation: Mapping[str, Estimate]
+    concentration: int
+    evictions: EvictionCounts
+    label_writes: int
+    refused: Mapping[str, int]
+    power: Mapping[str, float] | None = None
+
+
+class Advice(msgspec.Struct, frozen=True):
+    """The settings that did best within the bound, as environment variables, and why."""
+
+    settings: Mapping[str, str]
+    why: str
+
+
+class Rehearsal(msgspec.Struct, frozen=True):
+    """`rehearsal.json`. Times are RFC 3339, the step is seconds; shares are fractions of what they are of."""
+
+    begin: str = msgspec.field(name="from")
+    end: str = msgspec.field(name="to")
+    step: float
+    nodes: int
+    pods: int
+    unknown: Sequence[Unknown]
+    runs: Sequence[RunResult]
+    advice: Advice | None = None
+
+
+@dataclass(frozen=True)
+class Span:
+    """Which part of a recording is played, in steps of so many seconds."""
+
+    begin: float
+    end: float
+    step: float
+
+    @property
+    def steps(self) -> int:
+        """How many times are played."""
+        return math.floor((self.end - self.begin) / self.step + 1e-9) + 1
+
+
+@dataclass
+class Played:
+    """The runs after they have been played, and what was not known."""
+
+    runs: Sequence[Run]
+    span: Span
+    unknown: Sequence[Unknown]
+    unmeasured: float = 0.0
+    loads: dict[str, list[np.ndarray[tuple[int], np.dtype[np.float32]]]] = field(default_factory=dict)
+    """By run the load of every node, about once an hour: for the picture."""
+
+
+def span_of(recording: Recording, begin: float | None, end: float | None, step: float) -> Span:
+    """The part that is asked for and recorded, on multiples of the step. Raises BadFile where there is none."""
+    head = recording.head
+    first = math.ceil(max(head.begin, head.begin if begin is None else begin) / step) * step
+    last = math.floor(min(head.end, head.end if end is None else end) / step) * step
+    if last - first < LEAST_STEPS * step:
+        raise BadFile(
+            f"{recording.folder} holds nothing of that time: it goes from {_stamp(head.begin)} to {_stamp(head.end)}. "
+            "Give --from and --to inside of it, or a smaller --step."
+        )
+    return Span(first, last, step)
+
+
+def runs_of(history: History, today: Settings, named: Mapping[str, Settings], step: float) -> list[Run]:
+    """As it was, the descheduler, and Ballast with each of the settings."""
+    return [
+        AsItWas(Course(history, today), step),
+        LowNodeUtilization(Course(history, today), today, step),
+        *(BallastRun(name, Course(history, settings), settings, step) for name, settings in named.items()),
+    ]
+
+
+def play(
+    recording: Recording, span: Span, runs: Sequence[Run], progress: Callable[[int, int], None] = lambda done, of: None
+) -> Played:
+    """All runs see each step before the next is read."""
+    missing = expected = 0
+    kept: dict[str, list[np.ndarray[tuple[int], np.dtype[np.float32]]]] = {run.name: [] for run in runs}
+    every = max(1, round(3600 / span.step))
+    first = runs[0].course
+    for number, use in enumerate(recording.play(span.begin, span.end, span.step)):
+        for run in runs:
+            run.advance(use)
+        here = first.running()
+        expected += len(here)
+        missing += int(np.count_nonzero(np.isnan(first.of_pods(here)).any(axis=1)))
+        if number % every == 0:
+            for run in runs:
+                kept[run.name].append(np.fmax.reduce(run.course.load(), axis=0).astype(np.float32))
+        progress(number + 1, span.steps)
+    for run in runs:
+        run.finish()
+    return Played(runs, span, recording.head.unknown, missing / max(expected, 1), kept)
+
+
+def rehearsal(recording: Recording, played: Played, advice: Advice | None = None) -> Rehearsal:
+    """What `rehearsal.json` says."""
+    span, history = played.span, recording.history
+    ran = (history.start <= span.end) & (history.end > span.begin)
+    there = (history.appeared <= span.end) & (history.left > span.begin)
+    return Rehearsal(
+        _stamp(span.begin),
+        _stamp(span.end),
+        span.step,
+        int(np.count_nonzero(there)),
+        int(np.count_nonzero(ran)),
+        [Unknown(each.what, round(each.share, 4)) for each in _unknown(recording, played)],
+        [_result(run) for run in played.runs],
+        advice,
+    )
+
+
+def _unknown(recording: Recording, played: Played) -> Iterable[Unknown]:
+    """What the recording does not say, with its share."""
+    span, history = played.span, recording.history
+    yield from (*recording.head.unknown, *history.unknown)
+    before = played.runs[0].measures
+    if before.known < before.expected:
+        yield Unknown("load of nodes: not measured, so not counted", 1 - before.known / before.expected)
+    if played.unmeasured:
+        yield Unknown("use of pods: not measured, so their requests count", played.unmeasured)
+    if recording.head.step > span.step:
+        yield Unknown("use between samples: the last sample counts", 1 - span.step / recording.head.step)
+    came = (history.start > span.begin) & (history.start <= span.end)
+    if came.any():
+        yield Unknown("where pods that came later would have gone: they go where they went", float(came.mean()))
+    hot = sum(before.hot["0.9"])
+    if hot:
+        share = hot / max(before.known, 1)
+        yield Unknown("use of pods on nodes above 90 %: elsewhere they might have used more", share)
+
+
+def _result(run: Run) -> RunResult:
+    measures = run.measures
+    return RunResult(
+        run.name,
+        {level: measures.node_hours(level) for level in LEVELS},
+        measures.deviations(),
+        measures.concentration,
+        EvictionCounts(
+            sum(measures.evictions.values()),
+            dict(sorted(measures.evictions.items())),
+            max(measures.by_workload.values(), default=0),
+        ),
+        measures.label_writes,
+        dict(sorted((check, count) for check, count in measures.refused.items() if count)),
+    )
+
+
+def encode(document: Rehearsal) -> bytes:
+    """The bytes of `rehearsal.json`."""
+    return msgspec.json.format(msgspec.json.encode(document), indent=2) + b"\n"
+
+
+def _stamp(time: float) -> str:
+    return datetime.fromtimestamp(time, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

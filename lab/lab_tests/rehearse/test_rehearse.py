@@ -1,0 +1,187 @@
+"""`ballast rehearse --recording`: what it writes, what it says, and what it refuses."""
+
+import json
+from functools import partial
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lab_tests.rehearse.worlds import BEGIN, RecordedPod, World, hot_world, noisy
+from tests.worlds.commands import Run
+
+KEYS = ["from", "to", "step", "nodes", "pods", "unknown", "runs", "advice"]
+RUN_KEYS = [
+    "name",
+    "node_hours_above",
+    "deviation",
+    "concentration",
+    "evictions",
+    "label_writes",
+    "refused",
+    "power",
+]
+
+
+@pytest.fixture
+def run(ballast: Run) -> Run:
+    return partial(ballast, "rehearse")
+
+
+def rehearsed(run: Run, folder: Path, *options: object) -> Any:
+    code, out, err = run("--recording", folder, "-o", "json", *options)
+    assert code == 0, err
+    return json.loads(out)
+
+
+def by_name(document: Any) -> dict[str, Any]:
+    return {each["name"]: each for each in document["runs"]}
+
+
+def test_a_rehearsal_has_the_documented_keys(run: Run, tmp_path: Path) -> None:
+    document = rehearsed(run, hot_world(30).write(tmp_path / "recording"))
+    assert list(document) == KEYS
+    assert [each["name"] for each in document["runs"]] == ["as-it-was", "low-node-utilization", "today"]
+    for each in document["runs"]:
+        assert list(each) == RUN_KEYS
+        assert list(each["evictions"]) == ["total", "by_planner", "most_of_one_workload"]
+        estimates = [*each["node_hours_above"].values(), *each["deviation"].values()]
+        assert all(number["low"] <= number["value"] <= number["high"] for number in estimates)
+        assert list(each["node_hours_above"]) == ["0.8", "0.9"]
+        assert list(each["deviation"]) == ["cpu", "memory"]
+    assert (document["nodes"], document["pods"], document["step"]) == (4, 49, 60)
+    assert (document["from"], document["to"]) == ("2025-10-09T08:54:00Z", "2025-10-09T09:24:00Z")
+    assert document["advice"] is None
+
+
+def test_as_it_was_is_what_was_recorded(run: Run, tmp_path: Path) -> None:
+    """n1 is above 90 % at each of 31 times, and counts a minute for each."""
+    was = by_name(rehearsed(run, hot_world(30).write(tmp_path)))["as-it-was"]
+    assert was["node_hours_above"]["0.8"]["value"] == pytest.approx(31 / 60, abs=1e-6)
+    assert was["node_hours_above"]["0.9"]["value"] == pytest.approx(31 / 60, abs=1e-6)
+    spread = ((0.95 - 0.3125) ** 2 + 3 * (0.1 - 0.3125) ** 2) / 4
+    assert was["deviation"]["cpu"]["value"] == pytest.approx(spread**0.5, abs=1e-6)
+    assert was["concentration"] == 4
+    assert was["evictions"] == {"total": 0, "by_planner": {}, "most_of_one_workload": 0}
+    assert (was["label_writes"], was["refused"]) == (0, {})
+
+
+def test_ballast_cools_the_hot_node(run: Run, tmp_path: Path) -> None:
+    runs = by_name(rehearsed(run, hot_world().write(tmp_path)))
+    was, today = runs["as-it-was"], runs["today"]
+    assert today["node_hours_above"]["0.8"]["value"] < 0.5 * was["node_hours_above"]["0.8"]["value"]
+    assert today["deviation"]["cpu"]["value"] < was["deviation"]["cpu"]["value"]
+    assert today["evictions"]["total"] == sum(today["evictions"]["by_planner"].values()) > 0
+    assert "relieve" in today["evictions"]["by_planner"]
+    assert today["label_writes"] > 0
+    assert today["refused"]
+
+
+def test_the_descheduler_evicts_until_the_node_is_below(run: Run, tmp_path: Path) -> None:
+    """3 pods of half a core bring 95 % to 80 %; they land on nodes that have least requested."""
+    descheduler = by_name(rehearsed(run, hot_world(30).write(tmp_path)))["low-node-utilization"]
+    assert descheduler["evictions"]["by_planner"] == {"low-node-utilization": 3}
+    assert descheduler["node_hours_above"]["0.8"]["value"] == pytest.approx(1 / 60, abs=1e-6)
+
+
+def test_parts_that_are_off_do_nothing(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "quiet.yaml").write_text("eviction: {mode: off}\npublishing: {mode: off}\n")
+    document = rehearsed(run, hot_world(30).write(tmp_path / "r"), "--settings", tmp_path / "quiet.yaml")
+    runs = by_name(document)
+    assert list(runs) == ["as-it-was", "low-node-utilization", "quiet"]
+    assert {**runs["quiet"], "name": "as-it-was"} == runs["as-it-was"]
+
+
+def test_several_settings_are_compared(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "careful.yaml").write_text("eviction: {rate: 2/1h}\n")
+    (tmp_path / "eager.yaml").write_text("eviction: {rate: 100/1h, high: 0.7}\n")
+    paths = [part for name in ("careful", "eager") for part in ("--settings", tmp_path / f"{name}.yaml")]
+    runs = by_name(rehearsed(run, hot_world().write(tmp_path / "r"), *paths))
+    assert runs["careful"]["evictions"]["total"] < runs["eager"]["evictions"]["total"]
+
+
+def test_the_same_input_gives_the_same_bytes(run: Run, tmp_path: Path) -> None:
+    hot_world(40).write(tmp_path / "r")
+    bodies = []
+    for name in ("a", "b"):
+        assert run("--recording", tmp_path / "r", "--out", tmp_path / name)[0] == 0
+        bodies.append((tmp_path / name / "rehearsal.json").read_bytes())
+        bodies.append((tmp_path / name / "report.html").read_bytes())
+    assert bodies[:2] == bodies[2:]
+
+
+def test_parquet_and_csv_say_the_same(run: Run, tmp_path: Path) -> None:
+    hot_world(40).write(tmp_path / "csv")
+    hot_world(40).write(tmp_path / "parquet", "parquet")
+    assert rehearsed(run, tmp_path / "csv") == rehearsed(run, tmp_path / "parquet")
+
+
+def test_the_summary_has_at_most_ten_lines(run: Run, tmp_path: Path) -> None:
+    code, out, _ = run("--recording", hot_world(40).write(tmp_path), "--out", tmp_path / "out")
+    lines = out.splitlines()
+    assert code == 0
+    assert len(lines) <= 10
+    assert lines[0] == "40.0 minutes, 4 nodes, 49 pods, from 2025-10-09T08:54:00Z to 2025-10-09T09:34:00Z."
+    assert lines[1].startswith("As it was, 0.7 node-hours were above 80 %")
+    assert str(tmp_path / "out" / "report.html") in lines[-1]
+
+
+class Links(HTMLParser):
+    """What a page would fetch."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.fetched: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.fetched += [value or "" for name, value in attrs if name in ("src", "href", "data", "srcset")]
+
+
+def test_the_report_stands_alone(run: Run, tmp_path: Path) -> None:
+    run("--recording", hot_world(40).write(tmp_path / "r"), "--out", tmp_path)
+    page = (tmp_path / "report.html").read_text()
+    links = Links()
+    links.feed(page)
+    assert links.fetched == []
+    assert "{{" not in page
+    assert "@import" not in page
+    assert "url(" not in page
+    assert "Node-hours above 80 %" in page
+
+
+def test_a_pod_that_ends_takes_its_use_away(run: Run, tmp_path: Path) -> None:
+    """After the hot pods have ended as they did, both runs are as calm."""
+    world = hot_world(120)
+    for pod in world.pods[:19]:
+        pod.end = 3600.0
+    runs = by_name(rehearsed(run, world.write(tmp_path), "--from", BEGIN + 3600))
+    assert runs["today"]["node_hours_above"] == runs["as-it-was"]["node_hours_above"]
+    assert runs["as-it-was"]["node_hours_above"]["0.8"]["value"] == 0
+
+
+def test_silent_nodes_are_named_and_do_not_count(run: Run, tmp_path: Path) -> None:
+    world = hot_world(60)
+    world.silent = {"n1": (600.0, 3700.0)}
+    document = rehearsed(run, world.write(tmp_path))
+    [missing] = [each for each in document["unknown"] if each["what"].startswith("load of nodes")]
+    assert missing["share"] == pytest.approx(50 / 244, abs=0.01)
+    assert by_name(document)["as-it-was"]["node_hours_above"]["0.8"]["value"] == pytest.approx(11 / 60, abs=0.02)
+
+
+def test_samples_that_are_far_apart_are_held_and_it_is_said(run: Run, tmp_path: Path) -> None:
+    world = hot_world(120)
+    world.step = 300.0
+    document = rehearsed(run, world.write(tmp_path))
+    assert by_name(document)["as-it-was"]["node_hours_above"]["0.8"]["value"] == pytest.approx(121 / 60, abs=0.01)
+    assert any(each["what"].startswith("use between samples") for each in document["unknown"])
+
+
+def test_noise_alone_moves_nothing(run: Run, tmp_path: Path) -> None:
+    pods = [
+        RecordedPod(f"a{number}-{node}", node, workload=f"a{number}", use=noisy(0.5, 2e9, number * 10 + row))
+        for row, node in enumerate(("n1", "n2", "n3", "n4"))
+        for number in range(8)
+    ]
+    runs = by_name(rehearsed(run, World(pods, minutes=90).write(tmp_path)))
+    assert runs["today"]["evictions"]["total"] == 0
