@@ -99,6 +99,18 @@ class History:
         keys = [self.key(pod) for pod in self.pods]
         return np.array([-1 if key is None else numbers.setdefault(key, len(numbers)) for key in keys], np.int64)
 
+    @cached_property
+    def owners(self) -> tuple[Ints, Ints]:
+        """[pod]: the places of its owner and of what is above that among the workloads, -1 for none."""
+        places = {workload.key: place for place, workload in enumerate(self.objects.workloads)}
+        direct, above = [], []
+        for pod in self.pods:
+            own = None if pod.owner is None else (pod.namespace, pod.owner.kind, pod.owner.name)
+            top = None if own is None else self.above(own)
+            direct.append(-1 if own is None else places.get(own, -1))
+            above.append(-1 if top is None or top == own else places.get(top, -1))
+        return np.array(direct, np.int64), np.array(above, np.int64)
+
     def key(self, pod: Pod) -> WorkloadKey | None:
         """What scales the pod: the Deployment rather than its ReplicaSet."""
         return None if pod.owner is None else self.above((pod.namespace, pod.owner.kind, pod.owner.name))

@@ -22,7 +22,6 @@ from ballast.settings import Settings
 from ballast_lab.rehearse.course import Course
 from ballast_lab.rehearse.history import RESOURCES
 from ballast_lab.rehearse.measures import Measures
-from ballast_lab.rehearse.objects import objects_at
 from ballast_lab.rehearse.recording import Use
 
 NAME = "low-node-utilization"
@@ -61,7 +60,8 @@ class LowNodeUtilization:
         course = self.course
         whole = course.history.capacity
         room = ((self._high[:, None] - load) * whole)[:, low].sum(axis=1)
-        facts = Facts(objects_at(course), now=course.time, unknown=(), silent=0)
+        # Its checks ask for nothing that changes but budgets, which the tally counts.
+        facts = Facts(course.history.objects, now=course.time, unknown=(), silent=0)
         tally = Tally()
         hottest = np.flatnonzero(high)[np.argsort(-load[:, high].sum(axis=0), kind="stable")]
         leaving: list[int] = []

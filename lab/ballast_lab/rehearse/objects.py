@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import replace
 
 import msgspec
+import numpy as np
 
-from ballast.eviction.facts import ClusterObjects, WorkloadKey
+from ballast.eviction.facts import ClusterObjects
 from ballast.model.workload import Workload
 from ballast_lab.rehearse.course import Course
 
@@ -23,21 +23,10 @@ def objects_at(course: Course) -> ClusterObjects:
 def workloads_at(course: Course) -> tuple[Workload, ...]:
     """The workloads with the replicas that run now."""
     history = course.history
-    counts: Counter[WorkloadKey] = Counter()
-    direct: Counter[WorkloadKey] = Counter()
-    rows = course.running()
-    for row in rows.tolist():
-        pod = history.pods[row]
-        if pod.owner is not None:
-            direct[pod.namespace, pod.owner.kind, pod.owner.name] += 1
-    for key, count in direct.items():
-        counts[key] += count
-        above = history.above(key)
-        if above != key:
-            counts[above] += count
+    counts = np.zeros(len(history.objects.workloads) + 1, np.int64)
+    for owners in history.owners:
+        np.add.at(counts, owners[course.there], 1)
     return tuple(
-        msgspec.structs.replace(workload, replicas=counts[workload.key], ready=counts[workload.key])
-        if workload.key in counts and workload.replicas != counts[workload.key]
-        else workload
-        for workload in history.objects.workloads
+        msgspec.structs.replace(workload, replicas=count, ready=count) if count else workload
+        for workload, count in zip(history.objects.workloads, counts.tolist(), strict=False)
     )

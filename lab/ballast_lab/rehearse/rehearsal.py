@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -132,6 +133,9 @@ def play(
     recording: Recording, span: Span, runs: Sequence[Run], progress: Callable[[int, int], None] = lambda done, of: None
 ) -> Played:
     """All runs see each step before the next is read."""
+    # What is there now stays until the end: the collector need not look at it again and again.
+    gc.collect()
+    gc.freeze()
     missing = expected = 0
     kept: dict[str, list[np.ndarray[tuple[int], np.dtype[np.float32]]]] = {run.name: [] for run in runs}
     every = max(1, round(3600 / span.step))
@@ -146,6 +150,7 @@ def play(
             for run in runs:
                 kept[run.name].append(np.fmax.reduce(run.course.load(), axis=0).astype(np.float32))
         progress(number + 1, span.steps)
+    gc.unfreeze()
     for run in runs:
         run.finish()
     return Played(runs, span, recording.head.unknown, missing / max(expected, 1), kept)
