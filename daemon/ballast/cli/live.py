@@ -76,7 +76,7 @@ def read(settings: Settings, given: ConnectionOptions) -> Documents:
     """Reads all documents. Raises ClusterError if nodes or pods cannot be read, or the daemon does not answer."""
     api = connect(settings.cluster, Metrics())
     try:
-        items = [item for kind, path in {**LISTS, **WHERE_SERVED}.items() for item in _list_objects(api, kind, path)]
+        items = _objects(api)
         items += _switches(api, own_namespace(settings.lease.namespace))
         watcher, usage = f"{api.server}{_watcher(settings)}", f"{api.server}{POD_METRICS}"
         if given.metrics is not None:
@@ -90,6 +90,19 @@ def read(settings: Settings, given: ConnectionOptions) -> Documents:
     finally:
         api.close()
     return Documents({"items": items}, loads, used, api.server, watcher, usage)
+
+
+def read_objects(settings: Settings) -> tuple[object, str]:
+    """The list of all objects, as kubectl prints it, and the server. Raises ClusterError if one cannot be read."""
+    api = connect(settings.cluster, Metrics())
+    try:
+        return {"items": _objects(api)}, api.server
+    finally:
+        api.close()
+
+
+def _objects(api: KubeApi) -> list[dict[str, Any]]:
+    return [item for kind, path in {**LISTS, **WHERE_SERVED}.items() for item in _list_objects(api, kind, path)]
 
 
 def _ask(api: KubeApi, path: str) -> bytes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 import time
@@ -25,6 +26,7 @@ app = typer.Typer(rich_markup_mode=None, context_settings={"help_option_names": 
 
 RESERVED = ("as-it-was", "low-node-utilization")
 TODAY = "today"
+WEEK = "7d"
 CONFIG_FILE = "BALLAST_CONFIG_FILE"
 
 RecordingOption = Annotated[
@@ -101,20 +103,20 @@ def rehearse(
     log.configure("error")
     if (prometheus is None) == (recording is None):
         raise UsageError("Give --recording DIR, as `ballast rehearse record` makes it, or --prometheus URL.")
-    if live and cluster is not None:
-        raise UsageError("--live and --cluster both give the objects: give one of them.")
     from ballast_lab.rehearse import rehearsal as rehearsing
     from ballast_lab.rehearse.recording import open_recording
     from ballast_lab.rehearse.report import render
     from ballast_lab.rehearse.summary import summarise
 
-    seconds = _seconds(step, "--step")
+    seconds, now = _seconds(step, "--step"), time.time()
     if _bound(at_most) is not None:
         raise UsageError(f"--at-most {at_most} cannot be searched yet.")
     named = _named(settings or ())
-    document = None
+    document, origin = _objects(cluster, live)
+    if prometheus is not None:
+        recording = _fetch(prometheus, None, _times(begin or WEEK, end, now), seconds, document, origin)
     assert recording is not None
-    source = open_recording(recording, document, str(cluster))
+    source = open_recording(recording, document, origin)
     span = rehearsing.span_of(source, *_times(begin, end, source.head.end), seconds)
     runs = rehearsing.runs_of(source.history, next(iter(named.values())), named, seconds)
     played = rehearsing.play(source, span, runs, _progress())
@@ -131,6 +133,63 @@ def rehearse(
         typer.echo(line)
     if out is not None:
         typer.echo(f"The report is in {out / 'report.html'}.")
+
+
+@app.command()
+def record(
+    out: Annotated[Path, typer.Option("--out", metavar="DIR", help="Write the recording to this folder.")],
+    prometheus: PrometheusOption = None,
+    begin: FromOption = None,
+    end: ToOption = None,
+    cluster: ClusterOption = None,
+    live: LiveOption = False,
+    step: StepOption = "60s",
+) -> None:
+    """Write a recording of a cluster from Prometheus, which can be rehearsed without the cluster."""
+    log.configure("error")
+    times = _times(begin or WEEK, end, time.time())
+    document, origin = _objects(cluster, live)
+    folder = _fetch(prometheus, out, times, _seconds(step, "--step"), document, origin)
+    typer.echo(f"The recording is in {folder}. Rehearse it with: ballast rehearse --recording {folder}")
+
+
+def _objects(cluster: Path | None, live: bool) -> tuple[object, str]:
+    """The list of objects, and where it comes from; None without any."""
+    if live and cluster is not None:
+        raise UsageError("--live and --cluster both give the objects: give one of them.")
+    if cluster is not None:
+        from ballast.cli import files
+
+        return files.read_document(cluster, "--cluster"), f"--cluster {cluster}"
+    if live:
+        from ballast.cli.live import read_objects
+        from ballast.settings import load
+
+        return read_objects(load())
+    return None, ""
+
+
+def _fetch(
+    url: str | None,
+    folder: Path | None,
+    times: tuple[float | None, float | None],
+    step: float,
+    cluster: object,
+    origin: str,
+) -> Path:
+    """Reads Prometheus into `folder`, by default into the cache; returns the folder."""
+    from ballast.settings import load
+    from ballast_lab.rehearse.recorder import MOST_BYTES, Asked, cache_folder
+    from ballast_lab.rehearse.recorder import record as record_into
+
+    settings = load({**os.environ, "BALLAST_PROMETHEUS__URL": url} if url else None)
+    end = time.time() if times[1] is None else times[1]
+    assert times[0] is not None
+    asked = Asked(times[0], end, step)
+    target = folder or cache_folder(settings, step)
+    bound = MOST_BYTES if folder is None else None
+    record_into(settings, target, asked, cluster=cluster, source=origin, progress=_progress(), most_bytes=bound)
+    return target
 
 
 def _named(files: Sequence[Path]) -> dict[str, Settings]:

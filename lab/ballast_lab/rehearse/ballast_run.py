@@ -17,6 +17,7 @@ from ballast.actuation.eviction.evictor import at_once, past_eviction, prepare_s
 from ballast.actuation.eviction.records import Running, StepRecord, StepStatus
 from ballast.base.metrics import Metrics
 from ballast.eviction.check_input import LOOKED_NOWHERE, CheckInput
+from ballast.eviction.checks.acting import cluster_trouble
 from ballast.eviction.facts import ClusterObjects, Facts
 from ballast.eviction.gate import NUMBER, ROWS, Gate
 from ballast.eviction.history import History as Remembered
@@ -35,9 +36,9 @@ from ballast.model.node import Node
 from ballast.model.node_state import NodeState
 from ballast.model.sample import Floats
 from ballast.model.snapshot import Snapshot
-from ballast.planning.moment import Moment, watched_of, with_loads
+from ballast.planning.moment import Moment, facts_of, watched_of, with_loads
 from ballast.planning.request import RequestedPlan
-from ballast.planning.rules import aims_of
+from ballast.planning.rules import aims_of, rules_of
 from ballast.publishing.freeze import Freeze
 from ballast.publishing.label_plan import LabelPlanner, NodeChange, PublishedKeys
 from ballast.publishing.node_keys import NodeKeys
@@ -185,7 +186,7 @@ class Evictions:
     def __init__(self, course: Course, settings: Settings, step: float) -> None:
         self._course, self._settings, self._step = course, settings, step
         aims, weights = aims_of(settings), settings.scoring.resources
-        self._aims, self._weights = aims, weights
+        self._aims, self._weights, self._rules = aims, weights, rules_of(settings)
         self._hot = HotNodes(aims, step, weights)
         self._lag = float(Duration(rate_window(settings.telemetry.interval)))
         self._errors, self._peak, self._scaling = LoadErrors(self._lag), DayPeak(), RecentScaling()
@@ -212,11 +213,18 @@ class Evictions:
         if self._empties:
             self._peak.observe(snapshot)
         moment = self._moment(snapshot)
+        if self._trouble(moment, snapshot):
+            return
         wishes = [wish for wish in choose(moment, self._settings, lambda kind: None).plans if self._may(wish, moment)]
         if not wishes:
             return
         arranged = self._arrange(moment)
         yield from self._plans(arranged, wishes)
+
+    def _trouble(self, moment: Moment, snapshot: Snapshot) -> bool:
+        """Whether the state of the cluster forbids every eviction."""
+        facts = facts_of(replace(moment.objects, pods=()), snapshot, moment.now, 0)
+        return cluster_trouble(facts, self._rules, moment.history) is not None
 
     def _moment(self, snapshot: Snapshot) -> Moment:
         """With one pod for each scheduler: all that the choice of planners looks at."""

@@ -8,7 +8,8 @@
     budgets          namespace,name,selector,allowed   (optional)
     cluster.json     what kubectl prints of the objects (optional)
 
-Each table is NAME.parquet, NAME.csv or NAME.csv.gz. Only what is needed at a time is in memory.
+Each table is NAME.parquet, NAME.csv or NAME.csv.gz; samples may be a folder NAME of parts called FROM-TO in Unix
+seconds. Only what is needed at a time is in memory.
 """
 
 from __future__ import annotations
@@ -72,8 +73,8 @@ class Recording:
         """
         hold = max(step, self.head.step) * HELD
         rows, titles = self.history.rows, self.history.titles
-        nodes = _Track(_table(self.folder, NODE_USAGE), "node", rows, hold)
-        pods = _Track(_table(self.folder, POD_USAGE), "pod", titles, hold)
+        nodes = _Track(_table(self.folder, NODE_USAGE), "node", rows, hold, begin)
+        pods = _Track(_table(self.folder, POD_USAGE), "pod", titles, hold, begin)
         for number in range(math.floor((end - begin) / step + 1e-9) + 1):
             time = begin + number * step
             yield Use(time, nodes.at(time), pods.at(time), pods.latest)
@@ -82,9 +83,9 @@ class Recording:
 class _Track:
     """Follows one table: the last values until a time."""
 
-    def __init__(self, path: Path, key: str, numbers: Mapping[str, int], hold: float) -> None:
+    def __init__(self, path: Path, key: str, numbers: Mapping[str, int], hold: float, begin: float) -> None:
         self._path, self._numbers, self._hold = path, numbers, hold
-        self._batches = tables.samples(path, key, RESOURCES)
+        self._batches = tables.samples(path, key, RESOURCES, begin - hold)
         self.latest = np.full((len(RESOURCES), len(numbers)), np.nan)
         self._times = np.full(len(numbers), -np.inf)
         self._batch: Batch | None = None

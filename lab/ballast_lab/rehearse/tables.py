@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import csv
 import gzip
+import io
+import re
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -35,8 +38,9 @@ class Batch:
 
 
 def find(folder: Path, name: str) -> Path | None:
-    """The file of a table, whatever its form."""
-    return next((path for form in FORMS if (path := folder / f"{name}{form}").is_file()), None)
+    """The file of a table, whatever its form, or the folder of its parts."""
+    files = (path for form in FORMS if (path := folder / f"{name}{form}").is_file())
+    return next(files, folder / name if (folder / name).is_dir() else None)
 
 
 def rows(path: Path, needed: Sequence[str]) -> Iterator[Row]:
@@ -55,12 +59,81 @@ def rows(path: Path, needed: Sequence[str]) -> Iterator[Row]:
         yield {name: value if value != "" else None for name, value in zip(head, line, strict=True)}
 
 
-def samples(path: Path, key: str, columns: Sequence[str]) -> Iterator[Batch]:
+def samples(path: Path, key: str, columns: Sequence[str], since: float = -np.inf) -> Iterator[Batch]:
     """The rows of a table of samples in their order: `time` in Unix seconds, the `key` column, and numbers.
 
-    Raises BadFile for a damaged file, a missing column or what is no number.
+    Parts that end before `since` are left out. Raises BadFile for a damaged file, a missing column or what is no
+    number.
     """
-    yield from (_parquet if path.suffix == ".parquet" else _text)(path, key, columns)
+    for part in parts(path) if path.is_dir() else (Part(path, -np.inf, np.inf),):
+        if part.end >= since:
+            yield from (_parquet if part.path.suffix == ".parquet" else _text)(part.path, key, columns)
+
+
+@dataclass(frozen=True)
+class Part:
+    """A file of a table in parts, named FROM-TO in Unix seconds."""
+
+    path: Path
+    begin: float
+    end: float
+
+
+def parts(folder: Path) -> list[Part]:
+    """In the order of time. Raises BadFile for a name that gives no time."""
+    found = []
+    for path in folder.iterdir():
+        times = _PART.fullmatch(path.name)
+        if times is None:
+            if path.suffix != ".new":
+                raise BadFile(f"{path}: parts are called FROM-TO.parquet or .csv.gz, in Unix seconds. Remove it.")
+            continue
+        found.append(Part(path, float(times[1]), float(times[2])))
+    return sorted(found, key=lambda part: part.begin)
+
+
+_PART = re.compile(r"(\d+)-(\d+)(?:\.parquet|\.csv|\.csv\.gz)")
+
+
+def part_of(folder: Path, begin: float, end: float) -> Path:
+    """Where a part is written."""
+    suffix = ".parquet" if find_spec("pyarrow") else ".csv.gz"
+    return folder / f"{begin:.0f}-{end:.0f}{suffix}"
+
+
+def write_part(
+    path: Path, key: str, columns: Sequence[str], times: Floats, names: Sequence[str], values: Floats
+) -> None:
+    """`values` are [column, name, time]; what is NaN in every column is left out. The file is there whole or not."""
+    known = np.isfinite(values).any(axis=0).T
+    place, row = np.nonzero(known)
+    stamps = times[place]
+    picked = values[:, row, place]
+    path.parent.mkdir(parents=True, exist_ok=True)
+    new = path.with_name(f"{path.name}.new")
+    if path.suffix == ".parquet":
+        arrow, parquet = import_module("pyarrow"), import_module("pyarrow.parquet")
+        named = arrow.DictionaryArray.from_arrays(arrow.array(row.astype(np.int32)), arrow.array(list(names)))
+        amounts = {name: arrow.array(picked[column].astype(np.float32)) for column, name in enumerate(columns)}
+        parquet.write_table(arrow.table({"time": arrow.array(stamps), key: named, **amounts}), new, compression="zstd")
+    else:
+        with gzip.GzipFile(new, "wb", mtime=0) as packed, io.TextIOWrapper(packed, "utf-8", newline="") as file:
+            writer = csv.writer(file)
+            writer.writerow(["time", key, *columns])
+            texts = [[f"{value:.7g}" if value == value else "" for value in column.tolist()] for column in picked]
+            writer.writerows(zip(stamps.tolist(), [names[each] for each in row.tolist()], *texts, strict=True))
+    new.replace(path)
+
+
+def write_rows(path: Path, head: Sequence[str], rows: Iterable[Row]) -> None:
+    """A small table."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    new = path.with_name(f"{path.name}.new")
+    with new.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.DictWriter(file, head)
+        writer.writeheader()
+        writer.writerows(rows)
+    new.replace(path)
 
 
 def _parquet(path: Path, key: str, columns: Sequence[str]) -> Iterator[Batch]:
