@@ -26,7 +26,7 @@ def test_more_pods_find_room(name: str, cluster: ControlPlane, installed: Instal
     sweep(cluster.api)
     add_nodes(cluster.api, nodes_of(world))
     with (
-        ballast(cluster, installed, tmp_path, dict.fromkeys(names, LOAD), BALLAST_EXTENDER__STRATEGY="blend") as daemon,
+        ballast(cluster, installed, tmp_path, dict.fromkeys(names, LOAD)) as daemon,
         scheduler(cluster, extender_profile(daemon.url, "default-scheduler"), patient=True),
     ):
         ours = sum(place(cluster, pods))

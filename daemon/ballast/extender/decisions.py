@@ -135,7 +135,7 @@ class ExtenderService:
         with self._lock:
             profiles, hourly = assumed.arrivals.profiles(), assumed.arrivals.since(self._clock.wall() - HOUR)
             scored = state.residual.asked() if state else []
-        prepared = residual.prepare(profiles, residual.copied(profiles), scored, hourly) if profiles else None
+        prepared = residual.prepare(profiles, residual.copied(profiles), scored, *hourly) if profiles else None
         following = SnapshotState.of(model, residual, snapshot.known, state)
         for name in {self._settings.strategy, *(state.strategies if state else ())}:
             following.warm(name, self._strategy(name, following))
@@ -218,12 +218,13 @@ class ExtenderService:
         state = self._state
         if state is None:
             return {}
-        strategy = self._strategies.make(name, "full", state.residual, deviation=False)
+        of_load = name in (load_variation.NAME, load_aware.NAME)
+        strategy = self._strategies.make(load_variation.NAME if of_load else name, "full", deviation=False)
         if strategy.needs_pods and self._pods_age() > WATCH_SILENT:
             return state.by_node_exactly(None)
         with self._lock:
             scores = strategy.score(state.model.fleet, STANDARD if strategy.needs_pod else None)
-        if name in (load_variation.NAME, load_aware.NAME):
+        if of_load:
             scores = replace(scores, exact=load_variation.label_score((100 - scores.exact) / 50))
         return state.by_node_exactly(scores)
 
@@ -331,7 +332,7 @@ class ExtenderService:
                 return
             copied, scored = state.residual.copied(profiles), state.residual.asked()
             hourly = arrivals.since(self._clock.wall() - HOUR)
-        prepared = state.residual.prepare(profiles, copied, scored, hourly)
+        prepared = state.residual.prepare(profiles, copied, scored, *hourly)
         with self._lock:
             if self._state is state:
                 state.residual.install(prepared)

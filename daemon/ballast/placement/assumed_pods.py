@@ -138,6 +138,7 @@ class AssumedPods:
     def remove(self, uid: str, wall: float | None = None) -> None:
         """The pod is gone, or finished, since `wall` (Unix seconds)."""
         if wall is not None and self.shown_bound(uid):
+            self.arrivals.leave(wall)
             stay = self._held[uid], wall
             if self.model is None or self.model.stay(*stay):
                 self._departed.append(stay)

@@ -69,9 +69,10 @@ class LiveResidual:
         copied: tuple[Columns, Floats, Floats],
         requests: Iterable[Units] = (),
         arrivals: float = 0.0,
+        departures: float = 0.0,
     ) -> Prepared:
         """May run beside everything else. Profiles that were given beat those that were learned; what is prepared for
-        pods of these `requests` is at hand when the next one arrives. `arrivals` are those of the last hour.
+        pods of these `requests` is at hand when the next one arrives. `arrivals` and `departures` are the last hour's.
         """
         profiles = self._plain.profiles or profiles
         columns, whole, free = copied
@@ -79,7 +80,7 @@ class LiveResidual:
         residuals = Residuals(criterion, whole, free)
         for request in requests:
             residuals.steps(columns.vector(request))
-        scarcity = criterion.scarcity(free, shares_of(profiles), arrivals)
+        scarcity = criterion.scarcity(free, shares_of(profiles), arrivals, departures)
         return Prepared(columns, free, residuals, tuple(profiles), scarcity)
 
     def install(self, prepared: Prepared) -> None:

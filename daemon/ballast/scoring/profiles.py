@@ -10,7 +10,7 @@ from ballast.model.pod import Pod
 from ballast.scoring.demand import Units, demand
 
 MOST_TIMES = 5_000
-"""Arrivals whose times are known."""
+"""Arrivals and departures whose times are known."""
 
 
 @dataclass(frozen=True)
@@ -51,6 +51,7 @@ class Arrivals:
         self._shares: dict[tuple[tuple[str, int], ...], float] = {}
         self.count = 0
         self._times: deque[float] = deque(maxlen=MOST_TIMES)
+        self._left: deque[float] = deque(maxlen=MOST_TIMES)
 
     def learn(self, requests: Units, time: float = -math.inf) -> None:
         """Counts one pod with these requests that arrived at `time` (Unix seconds)."""
@@ -64,9 +65,13 @@ class Arrivals:
         if len(self._shares) > self._limit:
             del self._shares[min(self._shares, key=lambda each: (self._shares[each], each))]
 
-    def since(self, time: float) -> int:
-        """How many arrived after a time; at most MOST_TIMES."""
-        return sum(arrived > time for arrived in self._times)
+    def leave(self, time: float) -> None:
+        """Counts one pod that made room at `time` (Unix seconds)."""
+        self._left.append(time)
+
+    def since(self, time: float) -> tuple[int, int]:
+        """How many arrived and how many left after a time; at most MOST_TIMES of each."""
+        return sum(arrived > time for arrived in self._times), sum(left > time for left in self._left)
 
     def profiles(self) -> tuple[Profile, ...]:
         """The kinds of pods with their shares, which sum to 1."""

@@ -98,16 +98,18 @@ class Criterion:
             share[:, self._idle] = 1.0
         return np.asarray(share @ self.weights)
 
-    def scarcity(self, free: Floats, shares: Floats, arrivals: float) -> float:
+    def scarcity(self, free: Floats, shares: Floats, arrivals: float, departures: float = 0.0) -> float:
         """The chance that of so many expected arrivals those of some kind do not all fit into free amounts.
 
-        `shares` [profile] sum to 1. The arrivals of each kind are Poisson's; N of them fit, each kind taken alone:
-        P = 1 - product over kinds of P(Poisson(arrivals * share) <= N).
+        `shares` [profile] sum to 1; the pods that leave meanwhile make room for as many. The arrivals of each kind are
+        Poisson's; N of them fit, each kind taken alone:
+        P = 1 - product over kinds of P(Poisson(arrivals * share) <= N + departures * share).
         """
         if arrivals <= 0:
             return 0.0
-        room = np.floor(self.times(np.maximum(free, 0.0)) + ROUNDING).sum(axis=0)
-        return 1 - math.prod(_at_most(kind, arrivals * share) for kind, share in zip(room, shares, strict=True))
+        alone = np.floor(self.times(np.maximum(free, 0.0)) + ROUNDING).sum(axis=0)
+        rooms = np.floor(alone + departures * shares + ROUNDING)
+        return 1 - math.prod(_at_most(room, arrivals * share) for room, share in zip(rooms, shares, strict=True))
 
     def after(self, free: Floats, request: Floats) -> tuple[Floats, Bools]:
         """(what is free with the request there, whether it fits); both [… , column], and may be broadcast.

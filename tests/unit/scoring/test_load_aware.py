@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from ballast.model.shape import ContainerShape, shape_of
 from ballast.scoring.expected_use import NodeAmounts, Presence, RecentPods
 from ballast.scoring.residual import Criterion
-from tests.unit.scoring.worlds import NOW, a_fleet, by_node, load, node, pod, scored
+from tests.unit.scoring.worlds import NOW, a_fleet, load, node, pod, scored
 
 NODES = [node("a", {"cpu": "10", "memory": "10Gi"}), node("b", {"cpu": "10", "memory": "10Gi"})]
 LOADS = load(a={"cpu": 60, "memory": 10}, b={"cpu": 10, "memory": 10})
@@ -28,10 +28,12 @@ def poisson_at_most(count: int, mean: float) -> float:
     return sum(math.exp(-mean) * mean**k / math.factorial(k) for k in range(count + 1))
 
 
-def test_scarcity_is_the_chance_that_the_arrivals_of_some_kind_do_not_all_fit() -> None:
+@pytest.mark.parametrize("departures", [0.0, 2.0])
+def test_scarcity_is_the_chance_that_the_arrivals_of_some_kind_do_not_all_fit(departures: float) -> None:
     free = np.array([[4.0], [3.0]])
-    found = criterion(1.0, 2.0).scarcity(free, np.array([0.5, 0.5]), 6.0)
-    assert found == pytest.approx(1 - poisson_at_most(7, 3.0) * poisson_at_most(3, 3.0))
+    chance = criterion(1.0, 2.0).scarcity(free, np.array([0.5, 0.5]), 6.0, departures)
+    half = int(departures / 2)
+    assert chance == pytest.approx(1 - poisson_at_most(7 + half, 3.0) * poisson_at_most(3 + half, 3.0))
 
 
 @given(st.lists(st.floats(0, 50), min_size=1, max_size=5), st.floats(0, 40), st.floats(0, 40))
@@ -48,9 +50,12 @@ def test_nobody_arrives_so_nothing_is_scarce() -> None:
     assert criterion(1.0).scarcity(np.zeros((2, 1)), np.ones(1), 0) == 0
 
 
-def test_with_room_for_all_it_scores_as_load_variation_does() -> None:
+def test_with_room_for_all_the_residual_has_its_least_weight() -> None:
     fleet = a_fleet(NODES, [], LOADS)
-    assert by_node(fleet, scored(fleet, SMALL, "load-aware")) == by_node(fleet, scored(fleet, SMALL, "load-variation"))
+    score = scored(fleet, SMALL, "load-aware")
+    assert score.terms["scarcity"].tolist() == [0.0, 0.0]
+    parts = [score.terms[name] for name in ("load-variation", "dominant-residual")]
+    assert score.exact == pytest.approx(0.85 * parts[0] + 0.15 * parts[1])
 
 
 def test_with_no_room_for_the_pods_to_come_the_residual_decides() -> None:
@@ -60,7 +65,7 @@ def test_with_no_room_for_the_pods_to_come_the_residual_decides() -> None:
     fleet = a_fleet(NODES, placed, LOADS)
     found = scored(fleet, SMALL, "load-aware")
     scarcity = found.terms["scarcity"][0]
-    assert 0 < scarcity < 1
+    assert 0.15 < scarcity < 1
     parts = [found.terms[name] for name in ("load-variation", "dominant-residual")]
     assert found.exact == pytest.approx((1 - scarcity) * parts[0] + scarcity * parts[1])
 
