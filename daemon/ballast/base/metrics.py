@@ -73,6 +73,12 @@ class Metrics:
         self.extender_assumed = gauge(
             "ballast_extender_assumed", "Decisions that count now and that no watch has shown yet."
         )
+        self.extender_unseen = gauge(
+            "ballast_extender_unseen", "Decisions of the last seconds about pods that the watch has not shown."
+        )
+        self.extender_watch_lag = gauge(
+            "ballast_extender_watch_lag_seconds", "The most by which the watch showed a pod late, in the last minute."
+        )
         self.extender_reserved = gauge(
             "ballast_extender_reserved", "Reservations of room for pods that are about to come."
         )

@@ -23,7 +23,7 @@ from ballast.model.sample import Floats
 from ballast.model.shape import ContainerShape, shape_of
 from ballast.model.snapshot import Snapshot
 from ballast.placement.assumed_pods import OUTCOMES, AssumedPods, learn, owner_of
-from ballast.placement.choice import choose, worth
+from ballast.placement.choice import choose, spread, worth
 from ballast.placement.fleet_model import FleetModel
 from ballast.placement.live_residual import LiveResidual
 from ballast.scoring import crane, dominant_residual, load_aware, load_variation
@@ -46,6 +46,11 @@ PAUSE = 0.0005
 
 OFTEN = 100
 """The pod profiles are learned again after this many arrivals, earlier at the start."""
+
+FEW_UNSEEN = 2
+"""So many decisions about pods that the watch has not shown take the best node. The next ones go apart: nobody knows
+what runs there by now, and what does not exist must not count.
+"""
 
 STANDARD = Pod("", "standard", shape=shape_of([ContainerShape(DEFAULT_REQUESTS)]))
 """The pod that labels are scored for if a strategy needs one: 100m and 200Mi, kube-scheduler's defaults."""
@@ -76,15 +81,21 @@ class ExtenderService:
         self._rejections = metrics.extender_rejections.labels("load")
         self._assumed = AssumedPods(settings.assume_for, lambda outcome: outcomes[outcome].inc(), claim)
         metrics.extender_assumed.set_function(lambda: len(self._assumed.assumptions))
+        metrics.extender_unseen.set_function(lambda: self._assumed.unseen(clock.monotonic()))
+        metrics.extender_watch_lag.set_function(lambda: self._assumed.watch_lag(clock.monotonic()))
+        self._spread = 0
         self.reservations = ExtenderReservations(self._assumed, self._lock, clock, metrics)
         self._state: SnapshotState | None = None
         self._renew_at = 1
         self._strategy(settings.strategy)
 
-    def prioritize(self, pod: wire.Pod, names: Sequence[str], profile: str | None) -> Priorities:
+    def prioritize(
+        self, pod: wire.Pod, names: Sequence[str], profile: str | None, *, proved: bool = False
+    ) -> Priorities:
         """Decides for a pod: 10 points for the chosen node, 0..9 for the others; 5 for all if it cannot decide.
 
-        `profile` names another strategy than that of the settings. Raises UsageError if it cannot be used.
+        `profile` names another strategy than that of the settings; a caller has `proved` who it is by a token or a
+        certificate. Raises UsageError if the strategy cannot be used.
         """
         name, arriving = profile or self._settings.strategy, self._arriving(pod)
         with self._lock:
@@ -94,7 +105,7 @@ class ExtenderService:
                 return equal(Hosts(()).named(names), "no-snapshot")
             if name not in state.strategies:
                 state.strategies[name] = self._strategy(name, state)
-            return self._decide(state, name, arriving, names)
+            return self._decide(state, name, arriving, names, proved)
 
     def filter(self, pod: wire.Pod, names: Sequence[str]) -> Rejections:
         """{node: why} for nodes that are reserved for other pods or loaded above the threshold."""
@@ -260,9 +271,9 @@ class ExtenderService:
             unknown=documents[0].unknown if documents else [],
         )
 
-    def _decide(self, state: SnapshotState, name: str, arriving: Pod, names: Sequence[str]) -> Priorities:
-        assumed, uid = self._assumed, arriving.uid
-        assumed.expire(self._clock.monotonic())
+    def _decide(self, state: SnapshotState, name: str, arriving: Pod, names: Sequence[str], proved: bool) -> Priorities:
+        assumed, uid, now = self._assumed, arriving.uid, self._clock.monotonic()
+        assumed.expire(now)
         # A pod that is decided again must not stand in its own way: its last decision no longer counts.
         assumed.forget_decision(uid)
         named = state.hosts.named(names)
@@ -284,12 +295,23 @@ class ExtenderService:
             return equal(named, "unknown-nodes")
         exact = scores.exact[rows] if named.everybody else scores.exact
         chosen = choose(exact, state.keys[rows], uid)
+        if not proved and assumed.waiting(uid) is None and assumed.unseen(now) >= FEW_UNSEEN:
+            chosen = self._go_apart(uid, exact * state.sizes[rows], [model.names[row] for row in rows.tolist()])
         # The pod counts on its node from now on, so that the next pod of a burst does not see an empty node.
-        node, wall, now = model.names[rows[chosen]], self._clock.wall(), self._clock.monotonic()
-        owner, claim = owner_of(arriving), claim_of(arriving)
-        assumed.assume(uid, node, arriving.shape, wall=wall, now=now, owner=owner, claim=claim)
+        node, owner, claim = model.names[rows[chosen]], owner_of(arriving), claim_of(arriving)
+        assumed.assume(
+            uid, node, arriving.shape, wall=self._clock.wall(), now=now, owner=owner, claim=claim, proved=proved
+        )
         self.reservations.note_decision(uid)
         return _priorities(named, exact, chosen)
+
+    def _go_apart(self, uid: str, weights: Floats, names: Sequence[str]) -> int:
+        """The position of a node for a pod that the watch has not shown: the same when it is asked about again."""
+        before = self._assumed.decided_unseen(uid, self._clock.monotonic())
+        if before in names:
+            return names.index(before)
+        self._spread += 1
+        return spread(weights, self._spread)
 
     def _without_pod(self, name: str) -> tuple[SnapshotState, Scores | None] | None:
         """The scores without a particular pod; None for them while the strategy needs pods and the watch is silent."""

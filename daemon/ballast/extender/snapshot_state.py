@@ -40,6 +40,9 @@ class SnapshotState:
     """[node]: the larger of cpu's and memory's mean, as a fraction; the last one where it is not known any more."""
 
     residual: LiveResidual
+    sizes: Floats
+    """[node]: allocatable cores."""
+
     lapsed_since: Mapping[str, float] = field(default_factory=dict)
     """By node whose load is not known any more: the time of the snapshot that showed that first."""
 
@@ -56,7 +59,8 @@ class SnapshotState:
         fleet = model.fleet
         cpu, memory = (np.where(load.known, load.mean / 100, np.nan) for load in (fleet.cpu, fleet.memory))
         load, lapsed = _with_last(model, np.asarray(np.fmax(cpu, memory)), before)
-        return cls(model, hosts, node_keys, known, load, residual, lapsed)
+        sizes = np.array([node.allocatable.get("cpu", 1.0) for node in fleet.nodes])
+        return cls(model, hosts, node_keys, known, load, residual, sizes, lapsed)
 
     def warm(self, name: str, strategy: Strategy) -> None:
         """Keeps a strategy, and fills its caches while no scheduler waits."""

@@ -15,7 +15,7 @@ from ballast.placement.fleet_model import FleetModel, Held
 from ballast.scoring.profiles import Arrivals, asked_by
 
 OUTCOMES = ("assumed", "confirmed", "undone", "expired", "retried", "unseen")
-"""`unseen`: the watch has not shown the pod, so the decision counts for nothing until it does."""
+"""`unseen`: the watch has not shown the pod, and the caller has proved nothing: it counts once the watch shows it."""
 
 
 class AssumedPods:
@@ -45,6 +45,8 @@ class AssumedPods:
         self._claim = claim
         self._unclaimed: set[str] = set()
         self._unseen = UnseenDecisions()
+        self._ahead: dict[str, float] = {}
+        self._lags: deque[tuple[float, float]] = deque(maxlen=MOST_UNSEEN)
         self.model: FleetModel | None = None
         self._on_outcome = on_outcome
         self._waiting: dict[str, Pod] = {}
@@ -58,6 +60,20 @@ class AssumedPods:
     def waiting(self, uid: str) -> Pod | None:
         """The pod as the watch shows it, while it is not bound."""
         return self._waiting.get(uid)
+
+    def unseen(self, now: float) -> int:
+        """How many decisions of the last seconds are about pods that the watch has not shown."""
+        return self._unseen.count(now) + len(self._ahead)
+
+    def decided_unseen(self, uid: str, now: float) -> str | None:
+        """The node that was chosen for a pod that the watch has not shown."""
+        return self._unseen.node(uid, now)
+
+    def watch_lag(self, now: float) -> float:
+        """Seconds by which the watch was late at most in the last minute: from the decision about a pod to its first
+        event, or from its creation, which is told in whole seconds, if nobody had asked yet.
+        """
+        return max((lag for at, lag in self._lags if now - at <= LAG_FOR), default=0.0)
 
     def claimed(self, pod: Pod) -> Pod:
         """The pod with what it asks for by resource claims, as far as these have been seen."""
@@ -120,12 +136,14 @@ class AssumedPods:
             return
         if learn and (uid in self._unclaimed or (uid not in self._waiting and not self.shown_bound(uid))):
             self._learn(pod)
+        decided = self._shown_first(pod, now, wall) if learn and uid not in self._waiting else None
         if not pod.node:
             self._waiting[uid] = pod
             if pod.deleting:
                 self._settle(uid, "undone")
-            elif (node := self._unseen.take(uid, now)) is not None:
-                self._book(uid, Held(node, pod.shape, pod.created, owner_of(pod), claim_of(pod), expected=True), now)
+            elif decided is not None:
+                held = Held(decided.node, pod.shape, pod.created, owner_of(pod), claim_of(pod), expected=True)
+                self._book(uid, held, now)
             return
         self._waiting.pop(uid, None)
         decision = self.assumptions.drop(uid)
@@ -161,14 +179,19 @@ class AssumedPods:
         now: float,
         owner: str = "",
         claim: Claim | None = None,
+        proved: bool = False,
     ) -> bool:
-        """Books a decision for a pod that the watch shows waiting. Returns whether it counts."""
+        """Books a decision for a pod that the watch shows waiting, and of MOST_UNSEEN others that a `proved` caller
+        asks about. Returns whether it counts.
+        """
         if not uid or self.shown_bound(uid):
             return False
         if uid not in self._waiting:
-            self._unseen.keep(uid, node, now)
-            self._on_outcome("unseen")
-            return False
+            if not proved or len(self._ahead) >= MOST_UNSEEN:
+                self._unseen.keep(uid, node, now)
+                self._on_outcome("unseen")
+                return False
+            self._ahead[uid] = now
         self._book(uid, Held(node, shape, wall, owner, claim, expected=True), now)
         return True
 
@@ -176,6 +199,17 @@ class AssumedPods:
         """Undoes the decisions whose time is over."""
         for decision in self.assumptions.expire(now):
             self._undo(decision, "expired")
+
+    def _shown_first(self, pod: Pod, now: float, wall: float | None) -> Decision | None:
+        """How late the watch shows a pod is kept; returns what was decided about it before."""
+        decision, asked = self._unseen.take(pod.uid, now), self._ahead.pop(pod.uid, None)
+        if decision is not None:
+            asked = decision.until - UNSEEN_FOR
+        if asked is not None:
+            self._lags.append((now, now - asked))
+        elif wall is not None and not self.shown_bound(pod.uid):
+            self._lags.append((now, max(0.0, wall - pod.created - WHOLE_SECONDS)))
+        return decision
 
     def _learn(self, pod: Pod) -> None:
         """The claims of a pod are made after it, so it may have to be shown again; by its binding they are there."""
@@ -198,6 +232,7 @@ class AssumedPods:
 
     def _undo(self, decision: Decision, outcome: str) -> None:
         self._on_outcome(outcome)
+        self._ahead.pop(decision.uid, None)
         self._hold(decision.uid, None)
 
     def _hold(self, uid: str, held: Held | None) -> None:
@@ -243,6 +278,12 @@ UNSEEN_FOR = 5.0
 MOST_UNSEEN = 1000
 """Decisions about pods that the watch has not shown; the oldest is forgotten first."""
 
+LAG_FOR = 60.0
+"""Seconds for which a late event of the watch counts."""
+
+WHOLE_SECONDS = 1.0
+"""The precision of creation times."""
+
 SPARE = 1000
 """Deadlines of replaced decisions that are kept before they are cleared away."""
 
@@ -257,16 +298,13 @@ class Decision:
 
 
 class UnseenDecisions:
-    """Decisions about pods that the watch has not shown. They count for nothing until it does.
+    """Decisions about pods that the watch has not shown. They take no room until it does.
 
-    So requests about pods that do not exist take no room, and a scheduler that is ahead of the watch loses nothing.
+    So requests about pods that do not exist take none. `spread` sends such pods apart while there are many of them.
     """
 
     def __init__(self) -> None:
         self._decisions: dict[str, Decision] = {}
-
-    def __len__(self) -> int:
-        return len(self._decisions)
 
     def keep(self, uid: str, node: str, now: float) -> None:
         """Replaces what was decided for this pod before."""
@@ -275,10 +313,21 @@ class UnseenDecisions:
             del self._decisions[next(iter(self._decisions))]
         self._decisions[uid] = Decision(uid, node, now + UNSEEN_FOR)
 
-    def take(self, uid: str, now: float) -> str | None:
-        """Removes the decision for this pod and returns its node, unless its time is over."""
-        decision = self._decisions.pop(uid, None)
+    def node(self, uid: str, now: float) -> str | None:
+        """The node that was chosen for this pod."""
+        decision = self._decisions.get(uid)
         return decision.node if decision is not None and now < decision.until else None
+
+    def count(self, now: float) -> int:
+        """How many there are."""
+        while self._decisions and next(iter(self._decisions.values())).until <= now:
+            del self._decisions[next(iter(self._decisions))]
+        return len(self._decisions)
+
+    def take(self, uid: str, now: float) -> Decision | None:
+        """Removes the decision for this pod and returns it, unless its time is over."""
+        decision = self._decisions.pop(uid, None)
+        return decision if decision is not None and now < decision.until else None
 
 
 class Assumptions:

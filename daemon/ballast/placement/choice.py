@@ -17,6 +17,8 @@ NEUTRAL = 5
 EQUAL = 1e-6
 """Scores closer than this are equal; below it lies the noise of sums in another order."""
 
+GOLDEN = (5**0.5 - 1) / 2
+
 Keys = NDArray[np.uint64]
 
 
@@ -33,6 +35,17 @@ def choose(scores: Floats, keys: Keys, uid: str) -> int:
     """
     best = np.flatnonzero(scores >= scores.max() - EQUAL)
     return int(best[0] if len(best) == 1 else best[np.argmax(_mixed(keys[best] ^ np.uint64(_hash(uid))))])
+
+
+def spread(weights: Floats, number: int) -> int:
+    """The position of the node that gets the decision of this number: each node its share of the weights, evenly.
+
+    The multiples of the golden ratio, taken without their whole part, fill any interval evenly (Weyl's sequence).
+    """
+    bounds = np.cumsum(np.maximum(weights, 0.0))
+    if not bounds[-1] > 0:
+        return number % len(weights)
+    return int(np.searchsorted(bounds, (number * GOLDEN % 1.0) * bounds[-1], side="right"))
 
 
 def worth(scores: Floats) -> Ints:

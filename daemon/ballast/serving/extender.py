@@ -84,8 +84,12 @@ def equal(named: Named, neutral: str) -> Priorities:
 class Scheduling(Protocol):
     """Makes the decisions. Both methods may be called from any thread."""
 
-    def prioritize(self, pod: wire.Pod, names: Sequence[str], profile: str | None) -> Priorities:
-        """Scores these nodes. Raises UsageError when `profile` is not a strategy."""
+    def prioritize(
+        self, pod: wire.Pod, names: Sequence[str], profile: str | None, *, proved: bool = False
+    ) -> Priorities:
+        """Scores these nodes, for a caller who has `proved` who it is or not. Raises UsageError when `profile` is not
+        a strategy.
+        """
 
     def filter(self, pod: wire.Pod, names: Sequence[str]) -> Rejections:
         """Rejects those of these nodes that must not get the pod."""
@@ -145,7 +149,7 @@ class ExtenderRoutes:
 
     def _prioritize(self, pod: wire.Pod, names: Sequence[str], profile: str | None) -> tuple[bytes, str | None]:
         try:
-            priorities = self._scheduling.prioritize(pod, names, profile)
+            priorities = self._scheduling.prioritize(pod, names, profile, proved=self._callers is not None)
         except UsageError:
             raise
         except Exception:

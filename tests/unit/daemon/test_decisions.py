@@ -354,6 +354,63 @@ def test_a_scheduler_ahead_of_the_watch_is_booked_when_the_watch_follows() -> No
     assert len(world.service._assumed.assumptions) == 6
 
 
+def busiest(lag: int, *, proved: bool = False, forged: int = 0, count: int = 500, nodes: int = 50) -> int:
+    """The most pods on one of the nodes, where the watch shows each pod of 100 a second so many pods later."""
+    loads = list(np.random.default_rng(3).uniform(0.05, 0.85, nodes))
+    names = [f"n{row}" for row in range(nodes)]
+    world, placed, burst = ExtenderWorld(snapshot(loads)), Counter[str](), [incoming(f"x{k}") for k in range(count)]
+    for number, asking in enumerate(burst):
+        if not lag:
+            world.show(asking)
+        points = json.loads(world.service.prioritize(asking, names, None, proved=proved).body)
+        placed[max(points, key=lambda entry: entry["Score"])["Host"]] += 1
+        for copy in range(forged):
+            world.service.prioritize(incoming(f"f{number}-{copy}", cpu="1000"), names, None)
+        if lag and number >= lag:
+            world.show(burst[number - lag])
+        world.clock.advance(0.01)
+    return max(placed.values())
+
+
+@pytest.mark.parametrize(("lag", "most"), [(2, 1.5), (20, 1.5), (100, 1.5), (500, 2.0)])
+@pytest.mark.parametrize("proved", [False, True])
+def test_a_late_watch_piles_no_burst_on_a_node(lag: int, most: float, proved: bool) -> None:
+    assert busiest(lag, proved=proved) <= most * busiest(0)
+
+
+def test_forged_pods_do_not_pile_up_others_either() -> None:
+    assert busiest(100, forged=3) <= 2 * busiest(0)
+    assert busiest(0, forged=3) == busiest(0), "a pod that the watch shows is scored as if nobody had asked"
+
+
+def test_a_pod_asked_about_again_goes_to_the_same_node() -> None:
+    world = ExtenderWorld(snapshot([0.3] * 9))
+    names = [f"n{row}" for row in range(9)]
+    for number in range(20):
+        first, again = (world.service.prioritize(incoming(f"p{number}"), names, None).body for _ in range(2))
+        assert number < 2 or first == again
+
+
+def test_the_metrics_say_how_late_the_watch_is() -> None:
+    world = ExtenderWorld(snapshot([0.3, 0.3, 0.3]))
+    for number in range(4):
+        world.service.prioritize(incoming(f"p{number}"), N3, None, proved=number % 2 == 0)
+    unseen, lag = world.metrics.extender_unseen, world.metrics.extender_watch_lag
+    assert (value_of(unseen), value_of(lag)) == (4, 0)
+    world.clock.advance(2.5)
+    world.show(incoming("p0"))
+    world.show(incoming("p1"))
+    assert (value_of(unseen), value_of(lag)) == (2, 2.5)
+    world.clock.advance(61)
+    world.ask("p0", N3)
+    assert (value_of(unseen), value_of(lag)) == (0, 0)
+
+
+def value_of(metric: Any) -> float:
+    [family] = metric.collect()
+    return float(family.samples[0].value)
+
+
 def test_what_a_caller_sends_is_not_kept() -> None:
     world = ExtenderWorld(snapshot([0.3, 0.3, 0.3]))
     asking = incoming("u", cpu="0.1")

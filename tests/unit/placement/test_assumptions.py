@@ -1,4 +1,4 @@
-from ballast.placement.assumed_pods import MOST_UNSEEN, UNSEEN_FOR, Assumptions, UnseenDecisions
+from ballast.placement.assumed_pods import MOST_UNSEEN, UNSEEN_FOR, Assumptions, Decision, UnseenDecisions
 
 
 def test_a_decision_counts_until_its_time_is_over() -> None:
@@ -23,19 +23,22 @@ def test_a_decision_about_an_unseen_pod_is_kept_for_a_few_seconds() -> None:
     unseen.keep("a", "n1", 100.0)
     unseen.keep("a", "n2", 101.0)
     unseen.keep("b", "n1", 101.0)
-    assert unseen.take("a", 101.0 + UNSEEN_FOR - 0.1) == "n2"
+    assert unseen.node("a", 101.0) == "n2"
+    assert unseen.take("a", 101.0 + UNSEEN_FOR - 0.1) == Decision("a", "n2", 101.0 + UNSEEN_FOR)
     assert unseen.take("a", 101.0) is None
     assert unseen.take("b", 101.0 + UNSEEN_FOR) is None
-    assert not len(unseen)
+    assert not unseen.count(101.0)
+    unseen.keep("c", "n1", 102.0)
+    assert (unseen.count(102.0), unseen.count(102.0 + UNSEEN_FOR)) == (1, 0)
 
 
 def test_decisions_about_pods_that_may_not_exist_are_bounded() -> None:
     unseen = UnseenDecisions()
     for number in range(MOST_UNSEEN + 5):
         unseen.keep(f"u{number}", "n1", 100.0)
-    assert len(unseen) == MOST_UNSEEN
+    assert unseen.count(100.0) == MOST_UNSEEN
     assert unseen.take("u4", 100.0) is None
-    assert unseen.take("u5", 100.0) == "n1"
+    assert unseen.take("u5", 100.0) is not None
 
 
 def test_many_retries_do_not_pile_up() -> None:

@@ -40,7 +40,9 @@ class Fake:
         self.awaited = 0
         self.asked: list[tuple[wire.Pod, list[str], str | None]] = []
 
-    def prioritize(self, pod: wire.Pod, names: Sequence[str], profile: str | None) -> Priorities:
+    def prioritize(
+        self, pod: wire.Pod, names: Sequence[str], profile: str | None, *, proved: bool = False
+    ) -> Priorities:
         if profile == "nonsense":
             raise UsageError("There is no strategy 'nonsense'.")
         self.asked.append((pod, list(names), profile))
@@ -212,7 +214,9 @@ def test_what_is_no_node_ends_the_decoding_at_once(verb: str, item: str) -> None
 @pytest.mark.parametrize("args", FORMS, ids=["names", "nodes"])
 def test_a_defect_in_deciding_is_a_neutral_answer(args: Any) -> None:
     class Broken(Fake):
-        def prioritize(self, pod: wire.Pod, names: Sequence[str], profile: str | None) -> Priorities:
+        def prioritize(
+            self, pod: wire.Pod, names: Sequence[str], profile: str | None, *, proved: bool = False
+        ) -> Priorities:
             raise ZeroDivisionError
 
         def filter(self, pod: wire.Pod, names: Sequence[str]) -> Rejections:
