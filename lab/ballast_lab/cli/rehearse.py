@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -18,9 +18,6 @@ from ballast.base.errors import SettingsError, UsageError
 from ballast.base.text import duration
 from ballast.cli.output import Output, OutputOption
 from ballast.model import duration as durations
-
-if TYPE_CHECKING:
-    from ballast.settings import Settings
 
 app = typer.Typer(rich_markup_mode=None, context_settings={"help_option_names": ["-h", "--help"]})
 
@@ -103,29 +100,33 @@ def rehearse(
     log.configure("error")
     if (prometheus is None) == (recording is None):
         raise UsageError("Give --recording DIR, as `ballast rehearse record` makes it, or --prometheus URL.")
+    from ballast.settings import load
+    from ballast_lab.rehearse import advice as advising
     from ballast_lab.rehearse import rehearsal as rehearsing
     from ballast_lab.rehearse.recording import open_recording
     from ballast_lab.rehearse.report import render
     from ballast_lab.rehearse.summary import summarise
 
     seconds, now = _seconds(step, "--step"), time.time()
-    if _bound(at_most) is not None:
-        raise UsageError(f"--at-most {at_most} cannot be searched yet.")
-    named = _named(settings or ())
+    bound, environments = _bound(at_most), _environments(settings or ())
     document, origin = _objects(cluster, live)
     if prometheus is not None:
         recording = _fetch(prometheus, None, _times(begin or WEEK, end, now), seconds, document, origin)
     assert recording is not None
     source = open_recording(recording, document, origin)
     span = rehearsing.span_of(source, *_times(begin, end, source.head.end), seconds)
-    runs = rehearsing.runs_of(source.history, next(iter(named.values())), named, seconds)
-    played = rehearsing.play(source, span, runs, _progress())
-    result = rehearsing.rehearsal(source, played)
+    named = {name: load(environment) for name, environment in environments.items()}
+    first = next(iter(named))
+    runs = rehearsing.runs_of(source.history, named[first], named, seconds)
+    grid = [] if bound is None else advising.candidates(source.history, environments[first], bound, seconds)
+    played = rehearsing.play(source, span, runs, _progress(), beside=[candidate.run for candidate in grid])
+    advice = None if bound is None else advising.advise(runs[0], runs[2], grid, bound, span)
+    result = rehearsing.rehearsal(source, played, advice)
     body = rehearsing.encode(result)
     if out is not None:
         out.mkdir(parents=True, exist_ok=True)
         (out / "rehearsal.json").write_bytes(body)
-        (out / "report.html").write_text(render(result, played), encoding="utf-8")
+        (out / "report.html").write_text(render(result, played, grid), encoding="utf-8")
     if output is Output.JSON:
         typer.echo(body.decode(), nl=False)
         return
@@ -192,21 +193,26 @@ def _fetch(
     return target
 
 
-def _named(files: Sequence[Path]) -> dict[str, Settings]:
-    """The settings of each file by its name; a file counts alone, without the environment. Today's without a file."""
+def _environments(files: Sequence[Path]) -> dict[str, dict[str, str]]:
+    """The environment that stands for each file, by its name: the file alone. Today's without a file.
+
+    Raises SettingsError for settings that cannot be used.
+    """
     from ballast.settings import load
 
     if not files:
-        return {TODAY: load()}
-    named: dict[str, Settings] = {}
+        load()
+        return {TODAY: dict(os.environ)}
+    named: dict[str, dict[str, str]] = {}
     for path in files:
         name = path.stem
         if name in (*RESERVED, *named):
             raise UsageError(f"--settings {path}: another run is called {name} already. Rename the file.")
         if not path.is_file():
             raise UsageError(f"--settings {path}: there is no such file.")
+        named[name] = {CONFIG_FILE: str(path)}
         try:
-            named[name] = load({CONFIG_FILE: str(path)})
+            load(named[name])
         except SettingsError as error:
             raise SettingsError(*(f"--settings {path}: {problem}" for problem in error.problems)) from None
     return named
@@ -227,6 +233,8 @@ def _bound(text: str | None) -> float | None:
     number = re.fullmatch(r"(\d+(?:\.\d+)?)(?:/d|/1d|/day)?", text)
     if number is None:
         raise UsageError(f"--at-most {text} is no number of evictions a day. Give one such as 10/d.")
+    if not float(number[1]):
+        raise UsageError(f"--at-most {text} permits no eviction. Give a number above zero, such as 10/d.")
     return float(number[1])
 
 

@@ -130,9 +130,13 @@ def runs_of(history: History, today: Settings, named: Mapping[str, Settings], st
 
 
 def play(
-    recording: Recording, span: Span, runs: Sequence[Run], progress: Callable[[int, int], None] = lambda done, of: None
+    recording: Recording,
+    span: Span,
+    runs: Sequence[Run],
+    progress: Callable[[int, int], None] = lambda done, of: None,
+    beside: Sequence[Run] = (),
 ) -> Played:
-    """All runs see each step before the next is read."""
+    """All runs see each step before the next is read; so do those `beside`, which are no part of the result."""
     # What is there now stays until the end: the collector need not look at it again and again.
     gc.collect()
     gc.freeze()
@@ -141,7 +145,7 @@ def play(
     every = max(1, round(3600 / span.step))
     first = runs[0].course
     for number, use in enumerate(recording.play(span.begin, span.end, span.step)):
-        for run in runs:
+        for run in (*runs, *beside):
             run.advance(use)
         here = first.running()
         expected += len(here)
@@ -151,7 +155,7 @@ def play(
                 kept[run.name].append(np.fmax.reduce(run.course.load(), axis=0).astype(np.float32))
         progress(number + 1, span.steps)
     gc.unfreeze()
-    for run in runs:
+    for run in (*runs, *beside):
         run.finish()
     return Played(runs, span, recording.head.unknown, missing / max(expected, 1), kept)
 

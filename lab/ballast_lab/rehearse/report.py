@@ -12,6 +12,7 @@ import msgspec
 import numpy as np
 
 from ballast.model.sample import Floats
+from ballast_lab.rehearse.advice import Candidate, helm_values, tradeoff
 from ballast_lab.rehearse.measures import Estimate
 from ballast_lab.rehearse.rehearsal import Played, Rehearsal, RunResult
 from ballast_lab.rehearse.summary import summarise
@@ -24,14 +25,14 @@ FULL = 200
 """The byte that stands for a load of 1 in the picture of nodes; 255 is unknown."""
 
 
-def render(result: Rehearsal, played: Played) -> str:
-    """The whole page. Nothing is fetched when it is opened."""
+def render(result: Rehearsal, played: Played, grid: Sequence[Candidate] = ()) -> str:
+    """The whole page, with the curve of the `grid`. Nothing is fetched when it is opened."""
     page = files("ballast_lab.rehearse").joinpath("report.html").read_text(encoding="utf-8")
     data = msgspec.json.encode(_pictures(result, played)).decode().replace("<", "\\u003c")
     parts = {
         "title": f"Rehearsal from {result.begin} to {result.end}",
         "summary": "".join(f"<li>{escape(line)}</li>" for line in summarise(result)),
-        "tables": "".join(_tables(result, played)),
+        "tables": "".join((*_advice(result, played, grid), *_tables(result, played))),
         "data": data,
     }
     for name, text in parts.items():
@@ -72,6 +73,19 @@ def _bytes(loads: Sequence[Any]) -> str:
     table = np.array(loads, float)
     scaled = np.clip(np.nan_to_num(table) * FULL, 0, 254)
     return base64.b64encode(np.where(np.isfinite(table), scaled, 255).astype(np.uint8).tobytes()).decode()
+
+
+def _advice(result: Rehearsal, played: Played, grid: Sequence[Candidate]) -> Iterable[str]:
+    """The advice as environment variables and as values of the chart, and what the others of the grid did."""
+    if result.advice is None:
+        return
+    advice = result.advice
+    yield f"<h2>Advice</h2><p>{escape(advice.why[0].upper() + advice.why[1:])}.</p>"
+    if advice.settings:
+        variables = "\n".join(f"{name}={value}" for name, value in advice.settings.items())
+        yield f"<pre>{escape(variables)}</pre><pre>{escape(helm_values(advice))}</pre>"
+    head = ["Evictions a day", "Node-hours above 80 %", "HIGH", "PLANNERS", "RATE"]
+    yield _table(head, tradeoff(grid, played.span))
 
 
 def _tables(result: Rehearsal, played: Played) -> Iterable[str]:

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from importlib.util import find_spec
+from itertools import chain
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -141,7 +142,9 @@ def _parquet(path: Path, key: str, columns: Sequence[str]) -> Iterator[Batch]:
     file = _open(path, key)
     _check(path, file.schema_arrow.names, ("time", key, *columns))
     try:
-        for batch in file.iter_batches(ROWS, columns=["time", key, *columns]):
+        # One group of rows after the other: a reader of all of them keeps what it has read.
+        groups = (file.iter_batches(ROWS, [group], ["time", key, *columns]) for group in range(file.num_row_groups))
+        for batch in chain.from_iterable(groups):
             named = batch.column(key)
             named = named if arrow.types.is_dictionary(named.type) else named.dictionary_encode()
             yield Batch(
@@ -170,7 +173,7 @@ def _open(path: Path, key: str | None = None) -> Any:
             f"{path} is a Parquet file, and pyarrow is not installed. Install it with: {INSTALL}"
         ) from None
     try:
-        return parquet.ParquetFile(path, read_dictionary=[key] if key else None)
+        return parquet.ParquetFile(path, read_dictionary=[key] if key else None, pre_buffer=False)
     except (OSError, arrow.ArrowException) as error:
         raise BadFile(f"{path} cannot be read: {' '.join(str(error).split())}. Record it again.") from None
 

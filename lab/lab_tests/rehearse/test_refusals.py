@@ -28,7 +28,8 @@ def run(ballast: Run) -> Run:
         (("--recording", "{r}", "--from", "2026-01-02", "--to", "2026-01-01"), "is not before --to 2026-01-01"),
         (("--recording", "{r}", "--settings", "nofile.yaml"), "--settings nofile.yaml: there is no such file"),
         (("--recording", "{r}", "--live", "--cluster", "c.json"), "give one of them"),
-        (("--recording", "{r}", "--at-most", "many"), "--at-most many"),
+        (("--recording", "{r}", "--at-most", "many"), "--at-most many is no number of evictions a day"),
+        (("--recording", "{r}", "--at-most", "0/d"), "--at-most 0/d permits no eviction"),
     ],
 )
 def test_wrong_use_exits_2(run: Run, tmp_path: Path, options: tuple[str, ...], says: str) -> None:

@@ -185,3 +185,26 @@ def test_noise_alone_moves_nothing(run: Run, tmp_path: Path) -> None:
     ]
     runs = by_name(rehearsed(run, World(pods, minutes=90).write(tmp_path)))
     assert runs["today"]["evictions"]["total"] == 0
+
+
+def test_advice_keeps_its_bound_and_is_clearly_better(run: Run, tmp_path: Path) -> None:
+    """Today's settings see no node as hot; the grid does."""
+    (tmp_path / "blind.yaml").write_text("eviction: {high: 0.99, low: 0.97, target_high: 0.98, planners: relieve}\n")
+    folder = hot_world(180).write(tmp_path / "r")
+    document = rehearsed(run, folder, "--settings", tmp_path / "blind.yaml", "--at-most", "6/d", "--out", tmp_path)
+    advice = document["advice"]
+    assert list(advice) == ["settings", "why"]
+    assert int(advice["settings"]["BALLAST_EVICTION__RATE"].removesuffix("/1d")) <= 6
+    assert float(advice["settings"]["BALLAST_EVICTION__HIGH"]) <= 0.9
+    assert "fewer" in advice["why"]
+    assert [each["name"] for each in document["runs"]] == ["as-it-was", "low-node-utilization", "blind"]
+    page = (tmp_path / "report.html").read_text()
+    assert f"BALLAST_EVICTION__HIGH={advice['settings']['BALLAST_EVICTION__HIGH']}" in page
+    assert "settings:\n  eviction:\n    high:" in page
+
+
+def test_advice_keeps_the_settings_where_nothing_is_hot(run: Run, tmp_path: Path) -> None:
+    pods = [RecordedPod(f"a{row}", node, workload="a") for row, node in enumerate(("n1", "n2", "n3", "n4"))]
+    advice = rehearsed(run, World(pods, minutes=60).write(tmp_path), "--at-most", "10/d")["advice"]
+    assert advice["settings"] == {}
+    assert advice["why"].startswith("nothing in the grid is clearly better")
