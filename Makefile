@@ -5,10 +5,14 @@ RUN := $(VENV)/.run
 DEV := $(VENV)/.dev
 DOCS := $(VENV)/docs
 
-.PHONY: demo test test-slow test-cluster test-deep test-hostile test-faults fuzz soak check bench results docs lock clean image chart sbom advisories
+.PHONY: demo rehearse test test-slow test-cluster test-deep test-hostile test-faults fuzz soak check bench results docs lock clean image chart sbom advisories
 
-demo: $(RUN)  ## an embedded cluster and the daemon watching it
-	$(BIN)/ballast demo $(ARGS)
+demo: $(RUN)  ## an embedded cluster and the daemon watching it; leaves a recording
+	$(BIN)/ballast demo --record build/recording $(ARGS)
+
+rehearse: $(RUN)  ## what Ballast would have done over the recorded day of the demo; opens the report
+	$(BIN)/ballast rehearse --recording build/recording --out build/rehearsal $(ARGS)
+	$(BIN)/python -m webbrowser build/rehearsal/report.html
 
 test: $(DEV)  ## the core, and the shell with fakes: two minutes
 	HYPOTHESIS_PROFILE=quick $(BIN)/pytest -n 4 -m "not slow" tests/unit $(ARGS)

@@ -58,6 +58,9 @@ def demo(
     kubeconfig: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write the kubeconfig of the cluster to this file.")
     ] = None,
+    record: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Leave a recording of the last day here, for ballast rehearse.")
+    ] = None,
     output: OutputOption = Output.TABLE,
 ) -> None:
     """Start a simulated cluster with Ballast watching it, in one process, until Ctrl-C."""
@@ -74,7 +77,7 @@ def demo(
     log.configure("error")
     host, port = _address(listen or f"{HOST}:{PORT}")
     say = _say if output is Output.JSON else typer.echo
-    options = Options(nodes, seconds, speed, host, port, headless, seed, scene.value, kubeconfig)
+    options = Options(nodes, seconds, speed, host, port, headless, seed, scene.value, kubeconfig, record)
     summary = run(options, stop, say)
     typer.echo(json.dumps(summary) if output is Output.JSON else _table(summary))
 

@@ -17,6 +17,7 @@ from ballast.runtime.daemon import Daemon
 from ballast.serving.board import CycleRecord
 from ballast.settings import explain, load
 from ballast_lab.demo import hotspot
+from ballast_lab.demo.recording import leave_recording
 from ballast_lab.simulator import EmbeddedCluster, World
 from ballast_lab.simulator.observations import SCRAPE_INTERVAL
 
@@ -44,6 +45,8 @@ class Options:
     seed: int = 1
     scene: str = "breathing"
     kubeconfig: Path | None = None
+    record: Path | None = None
+    """Where a recording of the last day is left."""
 
 
 def run(options: Options, stop: threading.Event, say: Callable[[str], None]) -> dict[str, Any]:
@@ -57,6 +60,8 @@ def run(options: Options, stop: threading.Event, say: Callable[[str], None]) -> 
     with tempfile.TemporaryDirectory(prefix="ballast-demo-") as folder, embedded as cluster:
         kubeconfig = cluster.kubeconfig((options.kubeconfig or Path(folder) / "kubeconfig").absolute())
         environment = cluster.environment(kubeconfig) | _environment(options)
+        if options.record is not None:
+            say(leave_recording(world, environment, options.record))
         if options.scene == "power":
             environment |= {"BALLAST_POWER__MODE": "on", "BALLAST_CONFIG_FILE": _policy(world, options, Path(folder))}
         daemon = Daemon(load(environment), clock=clock, config=explain(environment))

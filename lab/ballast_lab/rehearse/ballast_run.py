@@ -213,18 +213,16 @@ class Evictions:
         if self._empties:
             self._peak.observe(snapshot)
         moment = self._moment(snapshot)
-        if self._trouble(moment, snapshot):
+        pods = int(np.count_nonzero(self._course.there))
+        facts = facts_of(replace(moment.objects, pods=()), snapshot, moment.now, pods)
+        if not pods or cluster_trouble(facts, self._rules, moment.history) is not None:
             return
-        wishes = [wish for wish in choose(moment, self._settings, lambda kind: None).plans if self._may(wish, moment)]
+        chosen = choose(moment, self._settings, lambda kind: None).plans
+        wishes = [wish for wish in chosen if self._may(wish, moment, facts)]
         if not wishes:
             return
         arranged = self._arrange(moment)
         yield from self._plans(arranged, wishes)
-
-    def _trouble(self, moment: Moment, snapshot: Snapshot) -> bool:
-        """Whether the state of the cluster forbids every eviction."""
-        facts = facts_of(replace(moment.objects, pods=()), snapshot, moment.now, 0)
-        return cluster_trouble(facts, self._rules, moment.history) is not None
 
     def _moment(self, snapshot: Snapshot) -> Moment:
         """With one pod for each scheduler: all that the choice of planners looks at."""
@@ -265,12 +263,8 @@ class Evictions:
         running = Running(id="", kind="", time=now, before={}, after={}, loads={}, mean={}, steps=tuple(self._steps))
         return effect.pending([running], now - self._lag / 2, window, nodes)
 
-    def _may(self, wish: RequestedPlan, moment: Moment) -> bool:
+    def _may(self, wish: RequestedPlan, moment: Moment, facts: Facts) -> bool:
         """Whether the rates leave an eviction to this planner: without one its plan has no step."""
-        if not moment.objects.pods:
-            return False
-        count = int(np.count_nonzero(self._course.there))
-        facts = Facts(replace(moment.objects, pods=()), now=moment.now, unknown=(), silent=0, count=count)
         case = CheckInput(moment.objects.pods[0], facts, wish.rules, moment.history, Tally(), LOOKED_NOWHERE)
         return ROWS[NUMBER["rate"]].check(case).allowed
 
@@ -288,7 +282,7 @@ class Evictions:
         moment, columns = arranged.moment, arranged.columns
         picked = [RESOURCES.index(moment.resources[column]) for column in columns]
         error = None if moment.error is None else moment.error[:, columns]
-        layout, self._rows = self._course.arrange(moment.load[:, columns], error, picked)
+        layout = self._course.arrange(moment.load[:, columns], error, picked)
         peak = None if moment.peak is None else moment.peak[:, columns]
         for wish in wishes:
             most = wish.most.of(len(layout.pods))
@@ -303,9 +297,8 @@ class Evictions:
         """Evicts; the replacement uses what the pod used from the next step on, and is Ready then. The workloads."""
         course = self._course
         moves = plan.steps[:1] if planner(plan.kind).one_at_a_time else plan.steps
-        rows = {f"{course.pods[row].namespace}/{course.pods[row].name}": row for row in self._rows.tolist()}
         for move in moves:
-            row = rows[move.pod]
+            row = course.row_of(move.pod)
             pod = course.pods[row]
             target = self._landing(move, row)
             step = prepare_step(move, pod, self._gate.facts, (), course.time, probe=False)

@@ -124,8 +124,13 @@ class Course:
         """The rows of the pods that run."""
         return np.flatnonzero(self.there)
 
-    def arrange(self, load: Floats, error: Floats | None, columns: Sequence[int]) -> tuple[Layout, Ints]:
-        """What planners look at, and the row of each of its pods here.
+    def row_of(self, title: str) -> int:
+        """The pod of this namespace/name that runs."""
+        rows = np.flatnonzero(self.there & (self.history.number == self.history.titles[title]))
+        return int(rows[0])
+
+    def arrange(self, load: Floats, error: Floats | None, columns: Sequence[int]) -> Layout:
+        """What planners look at.
 
         `load` and `error` are [node, resource] of the present nodes; `columns` are the resources that count. A pod of
         unknown use counts with its requests.
@@ -140,7 +145,7 @@ class Course:
         some = np.isfinite(used).any(axis=1, keepdims=True)
         weights = base.weights[picked]
         frequency = np.bincount(self._shape.reshape(-1)[rows], minlength=len(self._shapes))
-        arranged = replace(
+        return replace(
             base,
             nodes=tuple(base.nodes[row] for row in nodes.tolist()),
             pods=tuple([self.pods[row] for row in rows.tolist()]),
@@ -160,7 +165,6 @@ class Course:
             weights=weights / weights.sum() if weights.sum() else weights,
             error=np.zeros(load.shape) if error is None else np.nan_to_num(error),
         )
-        return arranged, rows
 
     def most_of_one(self) -> int:
         """The most pods that a workload of at least two has on one node."""

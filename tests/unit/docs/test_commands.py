@@ -61,9 +61,10 @@ def problem(words: list[str]) -> str | None:
     while hasattr(command, "list_commands"):
         context = command.make_context(path, [], resilient_parsing=True)
         while words and words[0].startswith("-"):
-            if not any(words[0] in each.opts for each in command.get_params(context)):
+            option = next((each for each in command.get_params(context) if words[0] in each.opts), None)
+            if option is None:
                 return f"{path}: no option {words[0]}"
-            words = words[1:]
+            words = words[1 if option.is_flag else 2 :]
         if not words or words[0] in ("…", "..."):
             return None
         found = command.get_command(context, words[0])
