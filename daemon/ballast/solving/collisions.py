@@ -1,5 +1,6 @@
 """Why no placement keeps all rules: as few rules as can be found that collide."""
 
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -9,25 +10,29 @@ import numpy as np
 from ballast.base.errors import Infeasible
 from ballast.base.text import named
 from ballast.model.sample import Bools, Floats, Ints
+from ballast.solving.devices import DeviceRelation
 from ballast.solving.problem import Problem, Rule, RuleKind
 from ballast.solving.units import Units, units
 
 _SECONDS = 5.0
+DEVICES = "single devices"
+"""How messages call it that devices are bins."""
+# Times that a program learns which units no devices hold together.
+_CUTS = 60
 # Rules that are taken away one by one.
 _MANY = 300
 
 
-def explain(found: Units, left: Iterable[int]) -> Infeasible:
-    """The error for a problem in which the units `left` found no node; cheap reasons first."""
+def explain(found: Units, left: Iterable[int], *, proved: bool = True) -> Infeasible:
+    """The error for a problem in which the units `left` found no node; cheap reasons first.
+
+    Which rules collide is looked for where it is `proved` that some do, or may be.
+    """
     problem = found.problem
     if not problem.nodes:
         return Infeasible("There are no nodes, so no pod can be placed.")
-    for unit in range(found.size):
-        if not found.sites[found.site[unit]].any():
-            return _collide(_unary(problem, np.flatnonzero(found.of == unit)), "leave no node")
-    for unit in range(found.size):
-        if not found.allowed(unit).any():
-            return _too_large(found, unit)
+    if (alone := _nowhere(found)) is not None:
+        return alone
     for column, kind in enumerate(problem.kinds):
         total, room = float(problem.request[:, column].sum()), float(found.room[:, column].sum())
         if total > room:
@@ -35,18 +40,34 @@ def explain(found: Units, left: Iterable[int]) -> Infeasible:
                 f"The pods ask for {total:g} of {kind}, and all nodes together have {room:g}.", (f"room for {kind}",)
             )
     near = _connected(problem, np.flatnonzero(np.isin(found.of, list(left))))
-    for pods in (near, np.arange(len(problem.pods))):
+    for pods in (near, np.arange(len(problem.pods))) if proved else ():
         names = _minimal(_restricted(problem, pods))
         if names:
             return _collide(names, "cannot all hold")
     some = [problem.pods[row] for row in np.flatnonzero(np.isin(found.of, list(left))).tolist()]
     rules = [rule.name for rule in problem.rules if np.isin(found.of[rule.pods], list(left)).any()]
     return Infeasible(
-        f"No node was found for {named(some)}. "
+        f"No node was found for {named(some)}, and that there is none is not proved. "
         + (f"Rules on them: {named(rules)}. " if rules else "")
-        + "Relax a rule, lower requests or add a node.",
+        + "Give more time, relax a rule, lower requests or add a node.",
         tuple(rules),
     )
+
+
+def _nowhere(found: Units) -> Infeasible | None:
+    """The error for a unit that finds no node even alone."""
+    problem = found.problem
+    for unit in range(found.size):
+        if not found.sites[found.site[unit]].any():
+            return _collide(_unary(problem, np.flatnonzero(found.of == unit)), "leave no node")
+        if not found.allowed(unit).any():
+            return _too_large(found, unit)
+        pods = np.flatnonzero(found.of == unit).tolist()
+        allowed = np.flatnonzero(found.allowed(unit)).tolist()
+        if problem.devices is not None and not any(problem.devices.fit(node, pods) for node in allowed):
+            names = named([problem.pods[pod] for pod in pods if problem.devices.asked[pod]])
+            return Infeasible(f"No node that rules leave has the single devices for {names}.", (DEVICES,))
+    return None
 
 
 def _collide(names: Sequence[str], what: str) -> Infeasible:
@@ -93,11 +114,12 @@ def _minimal(part: Problem) -> list[str]:
         kinds = [kind for kind in rest if isinstance(kind, int)]
         return feasible(contracted, contracted.rules, seconds=_SECONDS, kinds=kinds)[1]
 
-    everything: list[Rule | int] = [*range(len(part.kinds)), *part.rules]
+    everything: list[Rule | int] = [*range(len(part.kinds) + (part.devices is not None)), *part.rules]
     if not collides(everything):
         return []
     kept = _deleted(everything, collides)
-    return [culprit.name if isinstance(culprit, Rule) else f"room for {part.kinds[culprit]}" for culprit in kept]
+    names = (*(f"room for {kind}" for kind in part.kinds), DEVICES)
+    return [culprit.name if isinstance(culprit, Rule) else names[culprit] for culprit in kept]
 
 
 def _deleted(rules: Sequence[Rule | int], collides: Callable[[Sequence[Any]], bool]) -> list[Any]:
@@ -151,6 +173,7 @@ def _restricted(problem: Problem, pods: Ints) -> Problem:
         request=problem.request[pods],
         home=problem.home[pods],
         rules=tuple(rules),
+        devices=problem.devices and problem.devices.of(range(len(problem.nodes)), pods.tolist()),
     )
 
 
@@ -184,7 +207,7 @@ def program(
     units: Units, rules: Sequence[Rule], sites: Bools | None = None, kinds: Iterable[int] | None = None
 ) -> Program:
     """The rows of some rules and kinds of requests alone; `sites` [unit, node] in place of those of the units."""
-    kept = range(units.room.shape[1]) if kinds is None else list(kinds)
+    kept = [kind for kind in (range(units.room.shape[1]) if kinds is None else kinds) if kind < units.room.shape[1]]
     allowed = units.sites[units.site] if sites is None else sites
     for kind in kept:
         allowed = allowed & (units.request[:-1, kind][:, None] <= units.room[:, kind])
@@ -220,18 +243,42 @@ def feasible(
     kinds: Iterable[int] | None = None,
     fewest_moves: bool = False,
 ) -> tuple[Ints | None, bool]:
-    """A placement of units that keeps the rules, or None; and whether it is proved that there is none."""
+    """A placement of units that keeps the rules, or None; and whether it is proved that there is none.
+
+    `kinds` are columns of the room; the number after the last stands for single devices.
+    """
+    kinds = None if kinds is None else list(kinds)
     solution = program(units, rules, sites, kinds)
     if not solution.possible:
         return None, True
     price = np.zeros(len(solution.unit))
     if fewest_moves:
         price = units.stay[solution.unit] - units.at_home[solution.unit] * (units.home[solution.unit] == solution.node)
-    result = run(solution.rows, price.astype(float), len(solution.unit), seconds=seconds)
-    if result.x is None:
-        return None, result.status == _INFEASIBLE
-    on = solution.placement(np.asarray(result.x), units.size)
-    return (on, False) if (on >= 0).all() else (None, False)
+    devices = units.problem.devices if kinds is None or units.room.shape[1] in kinds else None
+    relation = None if devices is None else DeviceRelation(devices, units.of.tolist(), len(units.room))
+    rows, begin = list(solution.rows), time.monotonic()
+    for _ in range(_CUTS):
+        left = seconds - (time.monotonic() - begin)
+        result = run(rows, price.astype(float), len(solution.unit), seconds=left)
+        if result.x is None:
+            return None, result.status == _INFEASIBLE
+        on = solution.placement(np.asarray(result.x), units.size)
+        if (on < 0).any():
+            return None, False
+        cuts = [] if relation is None else list(_cuts(relation, on, solution.column))
+        if not cuts:
+            return on, False
+        rows += cuts
+    return None, False
+
+
+def _cuts(relation: DeviceRelation, on: Ints, column: Ints) -> Iterator[Row]:
+    """Units that collide on a node never share it again, nor any other node that cannot hold them."""
+    for colliding, collide in relation.collisions(on.tolist()):
+        for node in range(column.shape[1]):
+            variables = [int(column[unit, node]) for unit in colliding if column[unit, node] >= 0]
+            if len(variables) == len(colliding) and collide(node):
+                yield dict.fromkeys(variables, 1.0), -np.inf, len(colliding) - 1.0
 
 
 def run(rows: Sequence[Row], price: Floats, binary: int, *, seconds: float, nodes: int | None = None) -> Any:

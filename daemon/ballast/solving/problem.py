@@ -7,6 +7,7 @@ from enum import StrEnum
 import numpy as np
 
 from ballast.model.sample import Bools, Floats, Ints
+from ballast.solving.devices import Devices, dimensions, total
 
 
 class RuleKind(StrEnum):
@@ -51,8 +52,8 @@ class Problem:
     `nodes` and `pods` are names in sorted order, so that input order changes nothing (see `arrange`). Amounts are in
     any unit, one for each resource: `capacity` [node, resource] is NaN where unknown, which takes the resource out of
     the objective for that node; `use` [pod, resource]; `base` [node, resource] is use that belongs to no pod of the
-    problem. `weights` [resource] sum to 1. `room` [node, kind] is capacity for `request` [pod, kind]. `factor` [node]
-    multiplies the load of a node. `home` [pod] is the node a pod came with, -1 without one.
+    problem. `weights` [resource] sum to 1. `room` [node, kind] is capacity for `request` [pod, kind]. `factor`
+    [node, resource] multiplies the load of a node. `home` [pod] is the node a pod came with, -1 without one.
     """
 
     nodes: tuple[str, ...]
@@ -68,6 +69,8 @@ class Problem:
     factor: Floats
     home: Ints
     rules: tuple[Rule, ...] = ()
+    devices: Devices | None = None
+    """Single devices; `kinds` has their sums too."""
     notes: tuple[str, ...] = field(default=())
     """Sentences about what the problem leaves out."""
 
@@ -87,12 +90,14 @@ def arrange(
     factor: Floats | None = None,
     home: Sequence[int] | Ints | None = None,
     rules: Iterable[Rule] = (),
+    devices: Devices | None = None,
     notes: Iterable[str] = (),
 ) -> Problem:
     """The problem with nodes, pods and rules in the order of their names, weights that sum to 1.
 
-    Rows are in the order of `nodes` and `pods` as given. Without `kinds`, `room` and `request`, capacity and use are
-    what has to fit. Raises ValueError for weights that are all 0 or negative, or duplicate names.
+    Rows are in the order of `nodes` and `pods` as given; `factor` is [node] or [node, resource]. Without `kinds`,
+    `room` and `request`, capacity and use are what has to fit. Raises ValueError for weights that are all 0 or
+    negative, or duplicate names.
     """
     n, m, k = len(nodes), len(pods), len(resources)
     if len(set(nodes)) < n or len(set(pods)) < m:
@@ -107,6 +112,12 @@ def arrange(
         kinds, room, request = resources, np.nan_to_num(capacity), use
     assert room is not None
     assert request is not None
+    factors = np.ones((n, k)) if factor is None else np.asarray(factor, float)
+    if factors.ndim == 1:
+        factors = np.repeat(factors[:, None], k, axis=1)
+    if devices is not None:
+        kinds, room, request = _with_sums(devices, tuple(kinds), np.asarray(room, float), np.asarray(request, float))
+        devices = devices.of(by_node.tolist(), by_pod.tolist())
     place = np.full(m, -1) if home is None else np.asarray(home, np.int64)
     node_row = _inverse(by_node)
     sorted_rules = sorted(
@@ -124,10 +135,24 @@ def arrange(
         kinds=tuple(kinds),
         room=np.asarray(room, float).reshape(n, len(kinds))[by_node],
         request=np.asarray(request, float).reshape(m, len(kinds))[by_pod],
-        factor=(np.ones(n) if factor is None else np.asarray(factor, float))[by_node],
+        factor=factors[by_node],
         home=np.where(place >= 0, node_row[place] if n else -1, -1)[by_pod],
         rules=tuple(sorted_rules),
+        devices=devices,
         notes=tuple(notes),
+    )
+
+
+def _with_sums(
+    devices: Devices, kinds: tuple[str, ...], room: Floats, request: Floats
+) -> tuple[tuple[str, ...], Floats, Floats]:
+    """Kinds, room and requests with the sums over devices: what exceeds these fits on no single ones."""
+    extra = dimensions(devices)
+    sums, asked = ([total(shares, extra) for shares in each] for each in (devices.there, devices.asked))
+    return (
+        (*kinds, *(f"devices of {kind}" for kind, _ in extra)),
+        np.concatenate([room.reshape(len(sums), len(kinds)), np.array(sums).reshape(-1, len(extra))], axis=1),
+        np.concatenate([request.reshape(len(asked), len(kinds)), np.array(asked).reshape(-1, len(extra))], axis=1),
     )
 
 

@@ -4,7 +4,9 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
+from ballast.base.text import named
 from ballast.model.sample import Bools, Ints
+from ballast.solving.devices import DeviceRelation
 from ballast.solving.problem import Problem, Rule, RuleKind
 from ballast.solving.units import ROUNDING, Units
 
@@ -13,8 +15,11 @@ class Relations:
     """Follows a placement of units. `permits` asks whether a unit that is nowhere may go to a node."""
 
     def __init__(self, units: Units) -> None:
-        self._each = [_KINDS[rule.kind](rule, len(units.problem.nodes)) for rule in units.rules]
-        self._of: list[list[_Relation]] = [[] for _ in range(units.size)]
+        nodes, devices = len(units.problem.nodes), units.problem.devices
+        self._each: list[_Relation | DeviceRelation] = [_KINDS[rule.kind](rule, nodes) for rule in units.rules]
+        if devices is not None:
+            self._each.append(DeviceRelation(devices, units.of.tolist(), nodes))
+        self._of: list[list[_Relation | DeviceRelation]] = [[] for _ in range(units.size)]
         for relation in self._each:
             for unit in relation.members:
                 self._of[unit].append(relation)
@@ -182,6 +187,11 @@ def _full(problem: Problem, on: Ints) -> Iterator[str]:
         for node in np.flatnonzero(over).tolist():
             room = problem.room[node, column]
             yield f"node {problem.nodes[node]}: {requests[node]:g} of {kind} asked, {room:g} there"
+    if problem.devices is not None:
+        for node in range(len(problem.nodes)):
+            pods = [pod for pod in np.flatnonzero(on == node).tolist() if problem.devices.asked[pod]]
+            if pods and not problem.devices.fit(node, pods):
+                yield f"node {problem.nodes[node]}: its devices cannot hold {named([problem.pods[p] for p in pods])}"
 
 
 def _broken(problem: Problem, rule: Rule, on: Ints) -> Iterator[str]:

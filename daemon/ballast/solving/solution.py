@@ -30,7 +30,7 @@ def loads(problem: Problem, on: Ints) -> Floats:
     for column in range(len(problem.resources)):
         used[:, column] += np.bincount(on, weights=problem.use[:, column], minlength=len(problem.nodes))
     with np.errstate(divide="ignore", invalid="ignore"):
-        load: Floats = used / problem.capacity * problem.factor[:, None]
+        load: Floats = used / problem.capacity * problem.factor
     return np.where(known(problem), load, np.nan)
 
 
@@ -102,6 +102,11 @@ class TimeBudget:
             return 0
         return 2**62 if self.evaluations is None else max(0, self.evaluations - self.spent)
 
+    @property
+    def timed_out(self) -> bool:
+        """Whether the seconds are over."""
+        return self._until is not None and self.clock is not None and self.clock() >= self._until
+
     def remaining(self) -> float:
         """Seconds that are left; without a clock, for ever."""
         return float("inf") if self._until is None or self.clock is None else max(0.0, self._until - self.clock())
@@ -128,7 +133,7 @@ class Solution:
 
     `before` is None if a pod came without a node. `violations` has one sentence for each hard rule that is broken; it
     is empty for every solver but the published one. `bound` is a proved lower bound of the value, `generations` is
-    None for solvers that have none.
+    None for solvers that have none. `timed_out` says that the time ended the search.
     """
 
     solver: str
@@ -140,11 +145,28 @@ class Solution:
     evaluations: int = 0
     generations: int | None = None
     bound: float | None = None
+    timed_out: bool = False
 
     @property
     def placement(self) -> Mapping[str, str]:
         """The node of each pod, by names in sorted order."""
         return {pod: self.problem.nodes[row] for pod, row in zip(self.problem.pods, self.on.tolist(), strict=True)}
+
+    @property
+    def gap(self) -> float | None:
+        """(value - bound) / value; None without a bound."""
+        if self.bound is None:
+            return None
+        value = self.objective.value
+        return (value - self.bound) / value if value > 0 else 0.0
+
+    def devices(self) -> Mapping[str, tuple[int, ...]]:
+        """By pod that needs devices: the positions of those that it gets among the devices of its node."""
+        devices, places = self.problem.devices, {}
+        if devices is not None:
+            for node in range(len(self.problem.nodes)):
+                places.update(devices.places(node, np.flatnonzero(self.on == node).tolist()))
+        return {self.problem.pods[pod]: places[pod] for pod in sorted(places)}
 
     @property
     def moves(self) -> int:

@@ -69,7 +69,7 @@ def units(problem: Problem) -> Units:
     of, size = _contracted(problem)
     there = known(problem)
     with np.errstate(divide="ignore", invalid="ignore"):
-        scale = np.where(there, problem.factor[:, None] / problem.capacity, 0.0)
+        scale = np.where(there, problem.factor / problem.capacity, 0.0)
     count = np.maximum(there.sum(axis=0), 1).astype(float)
     site, sites = _sites(problem, of, size)
     home, stay, at_home = _homes(problem, of, size)

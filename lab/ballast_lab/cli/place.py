@@ -146,6 +146,9 @@ def document(found: Solution, seconds: float) -> dict[str, Any]:
         "generations": found.generations,
         "bound": found.bound,
         "seconds": round(seconds, 3),
+        "gap": found.gap,
+        "timed_out": found.timed_out,
+        "devices": {pod: list(positions) for pod, positions in found.devices().items()},
     }
 
 
@@ -227,9 +230,19 @@ def _print(found: Solution, seconds: float) -> None:
     _print_moves(console, found)
     for each in found.violations[:_SHOWN]:
         console.print(f"broken: {each}")
-    bound = "" if found.bound is None else f", value {found.objective.value:.6g}, proved at least {found.bound:.6g}"
+    bound = _bound(found)
     generations = "" if found.generations is None else f", {found.generations} generations"
-    console.print(f"{found.evaluations} evaluations{generations} in {seconds:.1f} s{bound}.")
+    ended = ", when the time was over" if found.timed_out else ""
+    console.print(f"{found.evaluations} evaluations{generations} in {seconds:.1f} s{ended}{bound}.")
+
+
+def _bound(found: Solution) -> str:
+    if found.bound is None or found.gap is None:
+        return ""
+    value = f", value {found.objective.value:.6g}"
+    if found.bound <= 0 < found.objective.value:
+        return f"{value}, no useful bound"
+    return f"{value}, proved at least {found.bound:.6g} (gap {100 * found.gap:.2g} %)"
 
 
 def _print_nodes(console: Console, found: Solution) -> None:
@@ -251,11 +264,13 @@ def _print_moves(console: Console, found: Solution) -> None:
     problem = found.problem
     moved = np.flatnonzero(problem.home != found.on).tolist()
     table = Table(box=None, pad_edge=False)
-    for column in ("POD", "FROM", "TO"):
+    devices = found.devices()
+    for column in ("POD", "FROM", "TO", *(["DEVICES"] if devices else [])):
         table.add_column(column, no_wrap=True)
     for pod in moved[:_SHOWN]:
-        home = int(problem.home[pod])
-        table.add_row(problem.pods[pod], problem.nodes[home] if home >= 0 else "-", problem.nodes[int(found.on[pod])])
+        name, home = problem.pods[pod], int(problem.home[pod])
+        cells = [name, problem.nodes[home] if home >= 0 else "-", problem.nodes[int(found.on[pod])]]
+        table.add_row(*cells, *([",".join(map(str, devices.get(name, ())))] if devices else []))
     if moved:
         console.print(table)
     if len(moved) > _SHOWN:

@@ -14,12 +14,14 @@ from ballast.cli.metrics_file import MetricsFile, loads, metrics
 from ballast.cli.planning.eviction_settings import settings_of
 from ballast.cli.planning.evidence import Origin, variables
 from ballast.cli.pod_metrics import pod_usage
+from ballast.model.devices import MILLI, claim_of, devices_of
 from ballast.model.pod import Pod
 from ballast.model.sample import Bools, Floats, Ints
 from ballast.model.selector import parse
-from ballast.placement.planners.layout import Layout, layout
+from ballast.placement.planners.layout import IN_PARTS, Layout, layout
 from ballast.placement.planners.pod_rules import PodRules
 from ballast.solving import Problem, arrange
+from ballast.solving.devices import Devices, Share, Shares
 from ballast_lab.solvers.problem_file import check_weights
 
 NEEDED = ("cpu", "memory")
@@ -93,6 +95,7 @@ def cluster_problem(
         request=arranged.asked.astype(float),
         home=arranged.on,
         rules=rules.rules(),
+        devices=_devices(arranged, fixed),
         notes=list(_notes(arranged, known, ratio, extra, weight, weights, fixed)),
     )
 
@@ -160,6 +163,30 @@ def _base(on: Ints, use: Floats, load: Floats) -> Floats:
     placed = on >= 0
     sums = [np.bincount(on[placed], weights=use[placed, k], minlength=len(load)) for k in range(load.shape[1])]
     return np.asarray(np.where(np.isfinite(load), np.maximum(load - np.stack(sums, axis=1), 0.0), np.nan))
+
+
+def _devices(arranged: Layout, fixed: Bools) -> Devices | None:
+    """Devices that are handed out in parts. A pod that stays keeps the devices that its annotations name."""
+    names = [devices_of(node) for node in arranged.nodes]
+    claims = [claim_of(pod) for pod in arranged.pods]
+    if not any(names) or not any(claims):
+        return None
+    left = [dict.fromkeys(devices, float(MILLI)) for devices in names]
+    asked: list[Shares] = []
+    for pod, claim in enumerate(claims):
+        node = int(arranged.on[pod])
+        if claim is None or (fixed[pod] and claim.on is not None and node >= 0):
+            for device, milli in claim.on if claim is not None and claim.on else ():
+                left[node][device] = max(0.0, left[node].get(device, 0.0) - milli)
+            asked.append(())
+            continue
+        asked.append((Share(IN_PARTS, (float(claim.milli),)),) * claim.count)
+    whole = any(claim is not None and not claim.shared for claim in claims)
+    there = [
+        tuple(Share(IN_PARTS, (left[row][device],)) for device in devices) if devices or not whole else None
+        for row, devices in enumerate(names)
+    ]
+    return Devices(tuple(there), tuple(asked))
 
 
 def _room(arranged: Layout, fixed: Bools) -> Floats:

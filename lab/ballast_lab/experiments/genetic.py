@@ -223,7 +223,7 @@ def _weights(seed: int) -> dict[str, Any]:
         for _ in range(STOPPED):
             population.step()
         for way, on in (("default", stock(problem, seed)), ("paper", population.on)):
-            found[f"{resource} {way}"] = (100 * loads(problem, on)[:, 0] / problem.factor).tolist()
+            found[f"{resource} {way}"] = (100 * loads(problem, on)[:, 0] / problem.factor[:, 0]).tolist()
     return found
 
 

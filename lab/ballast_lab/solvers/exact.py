@@ -28,8 +28,8 @@ _ROUNDS = 50
 _PER_NODE = 1000
 _LONGEST = 3600.0
 _TOLERANCE = 1e-9
-# The share of the budget that goes to a search beforehand.
-_SEARCH = 0.2
+# The share of the budget that goes to a search beforehand: on large problems no program ends in time.
+_SEARCH, _SEARCH_LARGE = 0.5, 0.98
 _CAREFUL = 1e-12
 
 
@@ -42,7 +42,8 @@ def solve_exactly(
         if enumerate_all(assignment, budget, max_moves):
             return None, assignment.value() * (1 - _CAREFUL)
     else:
-        search = budget.share(_SEARCH)
+        large = assignment.units.size * len(assignment.units.scale) > collisions.LARGEST
+        search = budget.share(_SEARCH_LARGE if large else _SEARCH)
         late_acceptance(assignment, search, rng, moves_left)
         budget.spend(search.spent, assignment.value())
     return None, bound(assignment, budget, max_moves)

@@ -120,7 +120,7 @@ class PaperPopulation:
             load = load / np.maximum(self.bits.sum(axis=1), 1)[:, :, None]
         else:
             load = np.where(there, load, 0.0) / np.where(there, problem.capacity, 1.0)
-        load = np.where(there, load * problem.factor[:, None], 0.0)
+        load = np.where(there, load * problem.factor, 0.0)
         weight = np.where(there, problem.weights, 0.0)
         if quirks.mean_first:
             whole = (weight > 0).sum(axis=1) if quirks.count_weights else weight.sum(axis=1)
@@ -201,4 +201,5 @@ def evolve(problem: Problem, budget: TimeBudget, rng: np.random.Generator, quirk
         violations(problem, found.on),
         budget.spent,
         generations,
+        timed_out=budget.timed_out,
     )

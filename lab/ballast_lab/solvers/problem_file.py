@@ -13,12 +13,17 @@ from ballast.base.text import named
 from ballast.model.limits import quantity
 from ballast.model.sample import Floats, Ints
 from ballast.solving import Problem, Rule, RuleKind, arrange
+from ballast.solving.devices import Devices, Share, Shares
 
 Json: TypeAlias = Mapping[str, Any]
 
 _KEYS = ("resources", "weights", "nodes", "pods", "rules")
-_NODE_KEYS = ("name", "capacity", "weight")
-_POD_KEYS = ("name", "request", "use", "node")
+_NODE_KEYS = ("name", "capacity", "weight", "devices")
+_POD_KEYS = ("name", "request", "use", "node", "devices")
+_DEVICE_KEYS = ("resource", "capacity", "count")
+_SHARE_KEYS = ("resource", "amount", "count")
+MOST_DEVICES = 1024
+"""Devices of one node, or shares of one pod."""
 RULES = ("affine", "forbid", "together", "apart")
 
 
@@ -43,7 +48,7 @@ def problem_of(document: object, source: str, weights: Mapping[str, float] | Non
     request = np.nan_to_num(reader.table("pod", pods, "request", resources))
     use = reader.table("pod", pods, "use", resources)
     home = [reader.home(name, pod.get("node"), rows) for name, pod in pods.items()]
-    factor = [reader.number(each.get("weight", 1), f"node {name}: weight") for name, each in nodes.items()]
+    factor = np.array([reader.factor(name, each.get("weight", 1), resources) for name, each in nodes.items()])
     found = reader.weights(whole.get("weights"), resources) if weights is None else weights
     rules = list(reader.rules(whole.get("rules"), rows, {name: row for row, name in enumerate(pods)}))
     return arrange(
@@ -56,9 +61,10 @@ def problem_of(document: object, source: str, weights: Mapping[str, float] | Non
         kinds=resources,
         room=np.nan_to_num(capacity),
         request=request,
-        factor=np.array(factor, float),
+        factor=factor,
         home=home,
         rules=rules,
+        devices=reader.devices(nodes, pods),
         notes=list(_unknown(list(nodes), resources, capacity)),
     )
 
@@ -145,6 +151,53 @@ class _FileReader:
         if not math.isfinite(found) or found < 0:
             raise self.bad(f"{what} is {_shown(value)}; give a number that is at least 0.")
         return found
+
+    def factor(self, node: str, value: object, resources: Sequence[str]) -> list[float]:
+        """[resource]: one number for all of them, or a map by resource, 1 for those without a name."""
+        if not isinstance(value, Mapping):
+            return [self.number(value, f"node {node}: weight")] * len(resources)
+        for name in value:
+            if name not in resources:
+                raise self.bad(f"node {node}: weight has {name!r}, which is none of {', '.join(resources)}.")
+        return [self.number(value.get(name, 1), f"node {node}: weight: {name}") for name in resources]
+
+    def devices(self, nodes: Mapping[str, Json], pods: Mapping[str, Json]) -> Devices | None:
+        """Single devices of nodes and what pods need of them; None where no pod needs any."""
+        there = [self.amounts(f"node {name}", each, "capacity", _DEVICE_KEYS) for name, each in nodes.items()]
+        asked = [self.amounts(f"pod {name}", each, "amount", _SHARE_KEYS) for name, each in pods.items()]
+        if not any(asked):
+            return None
+        dimensions: dict[str, list[str]] = {}
+        for kind, amounts in (entry for entries in (*there, *asked) for entry in entries):
+            dimensions[kind] = sorted({*dimensions.get(kind, ()), *amounts})
+            if "" in dimensions[kind] and len(dimensions[kind]) > 1:
+                raise self.bad(f"devices of {kind} have a number here and a mapping there; give the same everywhere.")
+
+        def shares(entries: Sequence[tuple[str, Mapping[str, float]]]) -> Shares:
+            return tuple(Share(kind, tuple(of.get(name, 0.0) for name in dimensions[kind])) for kind, of in entries)
+
+        return Devices(tuple(map(shares, there)), tuple(map(shares, asked)))
+
+    def amounts(self, what: str, item: Json, key: str, keys: Sequence[str]) -> list[tuple[str, Mapping[str, float]]]:
+        """Each device, or share of one: its resource, and its amount by dimension, "" where there is only one."""
+        entries: list[tuple[str, Mapping[str, float]]] = []
+        given = item.get("devices")
+        if given is not None and not isinstance(given, list):
+            raise self.bad(f"{what}: devices is {_shown(given)}; give a list.")
+        for number, value in enumerate(given or ()):
+            where = f"{what}: devices[{number}]"
+            entry = self.mapping(value, where, keys)
+            kind, amount = self.name(entry.get("resource"), f"{where}.resource"), entry.get(key, 1)
+            parts = amount if isinstance(amount, Mapping) else {"": amount}
+            sizes = {str(name): self.number(size, f"{where}.{key}") for name, size in parts.items()}
+            count = self.number(entry.get("count", 1), f"{where}.count")
+            if count != int(count) or len(entries) + count > MOST_DEVICES:
+                raise self.bad(
+                    f"{where}.count is {count:g}; give a whole number, at most {MOST_DEVICES} devices in all."
+                )
+            if key == "capacity" or any(sizes.values()):
+                entries += [(kind, sizes)] * int(count)
+        return entries
 
     def home(self, pod: str, node: object, rows: Mapping[str, int]) -> int:
         if node is None or node == "":

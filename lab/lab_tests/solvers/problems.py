@@ -20,6 +20,8 @@ def broken(document: Json, placement: dict[str, str]) -> list[str]:
             asked = math.fsum(pod.get("request", {}).get(resource, 0) for pod in here)
             if asked > node["capacity"].get(resource, 0) * (1 + 1e-6):
                 found.append(f"{node['name']} is overfull: {resource}")
+        if not devices_hold(node.get("devices", []), [pod.get("devices", []) for pod in here]):
+            found.append(f"{node['name']} has too few devices")
     rules = document.get("rules", {})
     found += [f"affine {rule}" for rule in rules.get("affine", ()) if placement[rule[0]] not in rule[1:]]
     found += [f"forbid {rule}" for rule in rules.get("forbid", ()) if placement[rule[0]] in rule[1:]]
@@ -29,6 +31,23 @@ def broken(document: Json, placement: dict[str, str]) -> list[str]:
         if len({placement[pod] for pod in names}) < len(names):
             found.append(f"apart {rule}")
     return found
+
+
+def devices_hold(devices: list[Json], pods: list[list[Json]]) -> bool:
+    """Whether some choice of devices holds all shares, those of a pod on different devices; all choices are tried."""
+    shares = [(number, share) for number, pod in enumerate(pods) for share in pod]
+    for choice in product(range(len(devices)), repeat=len(shares)):
+        left = [device.get("capacity", 1) for device in devices]
+        users: set[tuple[int, int]] = set()
+        for device, (pod, share) in zip(choice, shares, strict=True):
+            left[device] -= share["amount"]
+            if devices[device]["resource"] != share["resource"] or (device, pod) in users:
+                break
+            users.add((device, pod))
+        else:
+            if min(left, default=0) >= -1e-9:
+                return True
+    return False
 
 
 def value(document: Json, placement: dict[str, str]) -> float:
@@ -41,9 +60,15 @@ def value(document: Json, placement: dict[str, str]) -> float:
         for node in document["nodes"]:
             here = [pod for pod in document["pods"] if placement[pod["name"]] == node["name"]]
             used = math.fsum(pod.get("use", pod.get("request", {})).get(resource, 0) for pod in here)
-            loads.append(used / node["capacity"][resource] * node.get("weight", 1))
+            loads.append(used / node["capacity"][resource] * weight_of(node, resource))
         found += weight / total * float(np.var(loads))
     return found
+
+
+def weight_of(node: Json, resource: str) -> float:
+    """What a node's load is multiplied by."""
+    weight = node.get("weight", 1)
+    return float(weight.get(resource, 1) if isinstance(weight, dict) else weight)
 
 
 def all_placements(document: Json) -> list[dict[str, str]]:
@@ -80,6 +105,22 @@ def documents(draw: st.DrawFn, nodes: int = 3, pods: int = 6) -> Json:
         },
     }
     if draw(st.booleans()):
+        add_devices(draw, document)
+    if draw(st.booleans()):
+        for each in document["nodes"]:
+            each["weight"] = draw(st.sampled_from([0.5, {resources[0]: 0.5}, {}]))
+    if draw(st.booleans()):
         for each in document["pods"]:
             each["node"] = draw(node)
     return document
+
+
+def add_devices(draw: st.DrawFn, document: Json) -> None:
+    """Nodes get up to three devices, pods up to two shares of some."""
+    kinds = st.sampled_from(["gpu", "gpu", "fpga"])
+    device = st.fixed_dictionaries({"resource": kinds, "capacity": st.sampled_from([500, 1000, 1000])})
+    share = st.fixed_dictionaries({"resource": kinds, "amount": st.sampled_from([250, 300, 400, 500, 600, 1000])})
+    for node in document["nodes"]:
+        node["devices"] = draw(st.lists(device, max_size=3))
+    for pod in document["pods"]:
+        pod["devices"] = draw(st.lists(share, max_size=2)) if draw(st.booleans()) else []

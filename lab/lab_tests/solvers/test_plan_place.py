@@ -22,6 +22,9 @@ KEYS = [
     "generations",
     "bound",
     "seconds",
+    "gap",
+    "timed_out",
+    "devices",
 ]
 
 
@@ -108,6 +111,44 @@ def test_the_published_solver_says_what_it_breaks(place: Run) -> None:
     assert "together [p0, p1]" in err
 
 
+def with_devices(*capacities: float, pods: int = 3, amount: float = 600) -> Json:
+    document = problem()
+    document["nodes"] = document["nodes"][:1]
+    document["nodes"][0]["devices"] = [{"resource": "gpu", "capacity": capacity} for capacity in capacities]
+    share = {"resource": "gpu", "amount": amount}
+    document["pods"] = [{"name": f"p{row}", "devices": [share]} for row in range(pods)]
+    return document
+
+
+def test_a_part_of_a_device_is_on_one_device(place: Run) -> None:
+    code, out, err = place(with_devices(1000, 1000, pods=2), "--evaluations", "100", "-o", "json")
+    assert code == 0, err
+    assert json.loads(out)["devices"] == {"p0": [0], "p1": [1]}
+    for solver in ("auto", "exact", "late-acceptance", "genetic", "steepest", "longest-first"):
+        code, _, err = place(with_devices(1000, 1000), "--evaluations", "100", "--solver", solver)
+        assert code == 1
+        assert "single devices" in err
+    code, _, err = place(with_devices(500, 500, pods=1), "--evaluations", "100")
+    assert code == 1
+    assert "No node that rules leave has the single devices for p0." in err
+    code, out, _ = place(with_devices(1000, 1000), "--solver", "genetic-paper", "--evaluations", "100", "-o", "json")
+    assert json.loads(out)["violations"] == ["node n0: its devices cannot hold p0, p1, p2"]
+
+
+def test_devices_may_have_several_amounts_and_a_count(place: Run) -> None:
+    document = with_devices(pods=2)
+    document["nodes"][0]["devices"] = [{"resource": "gpu", "capacity": {"milli": 1000, "memory": "16Gi"}, "count": 2}]
+    for pod_ in document["pods"]:
+        pod_["devices"] = [{"resource": "gpu", "amount": {"milli": 100, "memory": "9Gi"}}]
+    code, out, err = place(document, "--evaluations", "100", "-o", "json")
+    assert code == 0, err
+    assert json.loads(out)["devices"] == {"p0": [0], "p1": [1]}
+    document["pods"][0]["devices"][0]["amount"] = 1
+    code, _, err = place(document, "--evaluations", "100")
+    assert code == 1
+    assert "devices of gpu have a number here and a mapping there" in err
+
+
 @pytest.mark.parametrize(
     ("change", "said"),
     [
@@ -136,6 +177,17 @@ def test_the_published_solver_says_what_it_breaks(place: Run) -> None:
         ({"pods": [{"name": "a", "use": {"gpu": 1}}]}, "gpu"),
         ({"pods": [{"name": "a", "request": {"cpu": True}}]}, "True"),
         ({"pods": ["a"]}, "pods[0]"),
+        (
+            {"pods": [{"name": "a", "devices": [{"resource": "gpu"}]}]},
+            "Pod a asks for 1 of devices of gpu (largest node: 0)",
+        ),
+        ({"pods": [{"name": "a", "devices": {"gpu": 1}}]}, "pod a: devices is {'gpu': 1}; give a list"),
+        ({"pods": [{"name": "a", "devices": [{"resource": "gpu", "amount": -1}]}]}, "pod a: devices[0].amount is -1"),
+        ({"pods": [{"name": "a", "devices": [{"resource": "gpu", "size": 1}]}]}, "has 'size'"),
+        ({"pods": [{"name": "a", "devices": [{"amount": 1}]}]}, "devices[0].resource"),
+        ({"pods": [{"name": "a", "devices": [{"resource": "g", "count": 1e9}]}]}, "devices[0].count is 1e+09"),
+        ({"pods": [], "nodes": [{"name": "a", "weight": {"gpu": 1}}]}, "node a: weight has 'gpu'"),
+        ({"pods": [], "nodes": [{"name": "a", "weight": {"cpu": "x"}}]}, "node a: weight: cpu is 'x'"),
         ({"resources": []}, "resources is empty"),
         ({"resources": ["cpu", "cpu"]}, "listed twice"),
         ({"colour": 1}, "colour"),
@@ -254,6 +306,24 @@ def test_pod_specs_are_hard_rules(tmp_path: Path, ballast: Run) -> None:
     assert placement["shop/agent"] == "a"
     assert answer["before"] is None
     assert answer["violations"] == []
+
+
+def sharing(name: str, on: str = "", index: str | None = None) -> Json:
+    notes = {"alibabacloud.com/gpu-milli": "600", **({"alibabacloud.com/gpu-index": index} if index else {})}
+    return pod(name, "100m", "1Mi", on, name, metadata={"annotations": notes})
+
+
+def test_shared_gpus_of_a_cluster_are_single_devices(tmp_path: Path, ballast: Run) -> None:
+    gpus = node("g", allocatable={"cpu": "4", "memory": "8Gi", "alibabacloud.com/gpu-count": "2"})
+    metrics = watcher({"g": (10, 10)})
+    two = {"kind": "List", "items": [gpus, sharing("p0"), sharing("p1")]}
+    code, out, err = ballast(*files(tmp_path, two, metrics), "--evaluations", "100", "-o", "json")
+    assert code == 0, err
+    assert json.loads(out)["devices"] == {"shop/p0": [0], "shop/p1": [1]}
+    three = {"kind": "List", "items": [*two["items"], sharing("p2")]}
+    code, _, err = ballast(*files(tmp_path, three, metrics), "--evaluations", "100")
+    assert code == 1
+    assert "single devices" in err
 
 
 def test_disk_and_network_come_from_shares_of_bytes(tmp_path: Path, ballast: Run) -> None:

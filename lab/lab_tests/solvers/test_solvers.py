@@ -49,8 +49,23 @@ def test_a_placement_breaks_no_rule_and_is_refused_only_if_there_is_none(solver:
         return
     assert broken(document, dict(found.placement)) == []
     assert found.violations == ()
+    check_devices(document, found)
     assert found.objective.value == pytest.approx(value(document, dict(found.placement)), abs=1e-12)
     assert found.evaluations <= 600
+
+
+def check_devices(document: Json, found: Solution) -> None:
+    """Each device of the answer has the resource, holds what is there, and has one share of a pod at most."""
+    nodes = {node["name"]: node for node in document["nodes"]}
+    left = {name: [device["capacity"] for device in node.get("devices", ())] for name, node in nodes.items()}
+    for pod in document["pods"]:
+        positions = found.devices().get(pod["name"], ())
+        node = nodes[found.placement[pod["name"]]]
+        assert len(set(positions)) == len(positions) == len(pod.get("devices", ()))
+        for position, share in zip(positions, pod.get("devices", ()), strict=True):
+            assert node["devices"][position]["resource"] == share["resource"]
+            left[node["name"]][position] -= share["amount"]
+    assert all(capacity >= 0 for capacities in left.values() for capacity in capacities)
 
 
 @given(document=documents(pods=5), data=st.data())
