@@ -67,8 +67,7 @@ def summarise_all(
         limit = GAP_LIMIT * (_median_gap(raw) if resolution is None else resolution[index])
         for name, depth in depths.items():
             slots = _slots_in(depth)
-            lived = np.float64(depth) if life is None else np.minimum(depth, life)
-            coverage = _coverage(raw[-slots:], lived, limit)
+            coverage = _coverage(raw[-slots:], np.minimum(depth, life), limit)
             scrapes = raw[-slots:].sum(axis=0)
             figures[name][:, index] = _figures(values[-slots:], present[-slots:], scrapes, coverage)[:, columns]
 
@@ -96,12 +95,11 @@ def _each(seconds: float | Floats, ring: Ring) -> Floats:
     return np.broadcast_to(np.asarray(seconds, float), (len(ring.resources),))
 
 
-def _life(ring: Ring, columns: Ints, end: float, born: Floats | None) -> Floats | None:
-    """[column]: how many slots ago each node was created, at least one; None where all are older than the ring."""
-    if born is None or not np.any(born > end - ring.span):
-        return None
+def _life(ring: Ring, columns: Ints, end: float, born: Floats | None) -> Floats:
+    """[column]: how many slots ago each node was created, at least one."""
     life = np.full(ring.width, np.inf)
-    life[columns] = np.maximum((end - born) / ring.step, 1.0)
+    if born is not None:
+        life[columns] = np.maximum((end - born) / ring.step, 1.0)
     return life
 
 
@@ -126,9 +124,9 @@ def _chronological(ring: Ring, resource: int, newest: int, count: int) -> tuple[
     if missing.any():
         values[missing] = 0.0  # so that sums need no mask
         raw[missing] = NEVER
-        latest = np.maximum.accumulate(raw[:-1], axis=0)
-    else:
-        latest = raw[:-1]
+    latest = raw[:-1]
+    if (raw[1:] < latest).any():
+        latest = np.maximum.accumulate(latest, axis=0)
     present = ~missing
     first = present.copy()
     first[1:] = raw[1:] > latest + 1
@@ -161,19 +159,18 @@ def _quantile(values: Floats, count: NDArray[np.int32]) -> Floats:
     return result
 
 
-def _coverage(present: Bools, depth: Floats | np.float64, limit: Floats | np.float64) -> Floats:
-    """The share of the last `depth` slots, one number or one for each column, that the samples account for.
+def _coverage(present: Bools, depth: Floats, limit: Floats | np.float64) -> Floats:
+    """The share of the last `depth` slots, one number for each column, that the samples account for.
 
     Each accounts for the gap before it, up to `limit` slots; the first sample's gap begins with the window. So the
     gaps add up to the distance from the window's start to the newest sample, less what some exceed the limit by.
     """
     slots = len(present)
-    whole = np.broadcast_to(depth, present.shape[1:])
-    before_start = slots - whole
-    covered = whole.copy()
+    before_start = slots - depth
+    covered = depth.copy()
     late = np.flatnonzero(~present[-1])
     tail = present[::-1, late]
-    covered[late] = np.where(tail.any(axis=0), np.maximum(whole[late] - np.argmax(tail, axis=0), 0.0), 0.0)
+    covered[late] = np.where(tail.any(axis=0), np.maximum(depth[late] - np.argmax(tail, axis=0), 0.0), 0.0)
 
     long = _after_long_gap(present, int(np.min(limit, initial=slots)))
     columns = np.flatnonzero(long.any(axis=0))
@@ -183,7 +180,7 @@ def _coverage(present: Bools, depth: Floats | np.float64, limit: Floats | np.flo
         gap = np.minimum(gaps[place, which], place + 1 - before_start[columns[which]])
         excess = np.maximum(gap - np.broadcast_to(limit, covered.shape)[columns[which]], 0.0)
         covered -= np.bincount(columns[which], excess, len(covered))
-    return covered / whole
+    return covered / depth
 
 
 def _after_long_gap(present: Bools, slots: int) -> Bools:

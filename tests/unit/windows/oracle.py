@@ -70,8 +70,9 @@ class Oracle:
         lived = min(seconds, max(age, self.step))
         slots = {slot for slot, _ in chosen}
         scrapes = [slot for slot in raw if slot in slots]
-        before = [end - lived / self.step, *scrapes]
-        coverage = sum(min(gap * self.step, 2.5 * resolution) for gap in _differences(before)) / lived
+        begin = end - lived / self.step
+        gaps = _differences([begin, *(slot for slot in scrapes if slot > begin)])
+        coverage = sum(min(gap * self.step, 2.5 * resolution) for gap in gaps) / lived
         fresh = end * self.step - self.newest.get((resource, name), -math.inf) <= rules.max_age
         known = fresh and coverage >= rules.min_coverage - 1e-12 and len(scrapes) >= max(rules.min_samples, 1)
         if not known:

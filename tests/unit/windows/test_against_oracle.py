@@ -18,6 +18,9 @@ RESOURCES = ("cpu", "memory")
 NAMES = ("a", "b", "c", "d", "e")
 START = 170_000_000
 
+BORN = {name: at * STEP for name, at in zip(NAMES, (-np.inf, START - 3.5, START, START + 0.5, START + 4), strict=True)}
+"""When the node of each name was created."""
+
 values = st.one_of(st.floats(0, 4), st.sampled_from([float("nan"), float("inf"), 0.0, 0.5]))
 writes = st.tuples(
     st.just("write"),
@@ -86,12 +89,15 @@ def write(
 
 def compare(ring: Ring, oracle: Oracle, fleet: list[str], now: int, rules: WindowRules) -> None:
     scale = np.arange(1.0, 1 + len(RESOURCES) * len(fleet)).reshape(len(RESOURCES), len(fleet))
+    born = np.array([BORN[name] for name in fleet])
     oracle.advance(now)
-    windows = summarise_all(ring, ring.columns(fleet), lengths=LENGTHS, end=now * STEP, rules=rules, scale=scale)
+    columns = ring.columns(fleet)
+    windows = summarise_all(ring, columns, lengths=LENGTHS, end=now * STEP, rules=rules, scale=scale, born=born)
     for label, window in windows.items():
         for r, resource in enumerate(RESOURCES):
             for n, name in enumerate(fleet):
-                expected = oracle.window(resource, name, now, LENGTHS[label], SPAN, rules, scale[r, n])
+                age = now * STEP - born[n]
+                expected = oracle.window(resource, name, now, LENGTHS[label], SPAN, rules, scale[r, n], age)
                 figures = [getattr(window, f)[r, n] for f in ("mean", "std", "p95", "count", "coverage", "known")]
                 wanted = [
                     expected.mean,

@@ -3,7 +3,7 @@
 import math
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from ballast.windows.band import AT_ONCE, FAR, HOLD, STEPS, Band, label_of, position
@@ -54,11 +54,21 @@ def test_cycles_that_are_far_apart_say_nothing_about_the_time_between() -> None:
     assert labelled(12, 13.0, 13.0, 13.0, every=HOLD) == [12, 12, 12, 12]
 
 
+def test_cycles_just_near_enough_count_as_one_time_and_a_repeated_one_changes_nothing() -> None:
+    assert labelled(12, *[13.0] * 7, every=GAP) == [12] * 7 + [13]
+    band = Band(gap=GAP)
+    times = [EVERY * (i // 2) for i in range(2 * CYCLES + 3)]
+    seen = [band.observe(at, score_at(13 if at else 12)) for at in times]
+    assert seen == [12] * (2 * CYCLES + 2) + [13]
+
+
 def test_nan_is_unknown() -> None:
     band = Band(gap=GAP, label=7)
     assert band.observe(0.0, math.nan) == 7
 
 
+@example(10, score_at(10 + AT_ONCE))
+@example(10, score_at(10 - AT_ONCE))
 @given(labels, scores)
 def test_a_label_that_was_there_before_is_replaced_at_once_where_it_is_of_another_scale(
     label: int, score: float

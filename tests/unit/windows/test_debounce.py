@@ -110,6 +110,41 @@ def test_a_node_never_known_has_no_class() -> None:
     assert Classifier(0.3, 0.8, 0.05, gap=GAP).observe(0.0, None) is None
 
 
+@pytest.mark.parametrize(
+    ("state", "load", "states"),
+    [
+        pytest.param(False, ENTER, [False, True, True], id="it turns on where it enters"),
+        pytest.param(False, LEAVE, [False, False, False], id="not where it would stay on"),
+        pytest.param(True, LEAVE, [True, True, True], id="it stays on where it leaves"),
+        pytest.param(True, LEAVE - 0.01, [True, False, False], id="it turns off below"),
+    ],
+)
+def test_a_switch_turns_at_its_limits(state: bool, load: float, states: list[bool]) -> None:
+    switch = HysteresisSwitch(ENTER, LEAVE, gap=GAP, state=state)
+    assert [switch.observe(at, load) for at in (0.0, 0.5, GAP)] == states
+
+
+def test_a_switch_may_leave_where_it_enters() -> None:
+    switch = HysteresisSwitch(0.5, 0.5, gap=GAP, state=False, marks=1)
+    assert [switch.observe(0.0, load) for load in (0.5, 0.4)] == [True, False]
+
+
+@pytest.mark.parametrize("marks", [1, 3])
+def test_a_class_takes_as_many_marks_as_told_and_another_load_for_high(marks: int) -> None:
+    classifiers = [Classifier(0.3, 0.8, 0.05, gap=GAP, current=current, marks=marks) for current in ("low", "normal")]
+    seen = [[one.observe(30 * i, 0.4, 0.9) for one in classifiers] for i in range(3)]
+    assert seen[marks - 1] == ["high", "high"]
+    assert seen[: marks - 1] == [["low", "normal"]] * (marks - 1)
+    assert Classifier(0.3, 0.8, 0.05, gap=GAP, current="low", marks=marks).observe(0.0, 0.4) == (
+        "normal" if marks == 1 else "low"
+    )
+
+
+def test_marks_are_at_most_the_gap_apart() -> None:
+    run = Streak(GAP)
+    assert [run.mark(at) for at in (0, 0.5, 0.5 + GAP, 0.6 + 2 * GAP)] == [1, 2, 3, 1]
+
+
 def test_the_same_instant_twice_is_one_mark() -> None:
     run = Streak(GAP)
     assert [run.mark(at) for at in (0, 0, 30, 30, 60)] == [1, 1, 2, 2, 3]

@@ -42,6 +42,24 @@ def test_the_past_may_come_after_the_present() -> None:
     assert np.isclose(found.over(3_600.0, 0.5)[0, 0], 0.5)
 
 
+def test_no_more_is_kept_than_the_time_that_was_told() -> None:
+    assert observed((0, 0.9), (1, 0.1), seconds=BUCKET).over(DAY, 0.0)[0, 0] == np.float32(0.1)
+    three = observed((0, 0.9), (1, 0.8), (2, 0.7), (10, 0.1), seconds=3 * BUCKET)
+    assert three.over(DAY, 0.0)[0, 0] == np.float32(0.1)
+    three.observe(7 * BUCKET, ["a"], np.array([[0.9]]))
+    assert three.over(DAY, 0.0)[0, 0] == np.float32(0.1)
+    assert observed((0, 0.9), (1, 0.1)).over(BUCKET, 0.0)[0, 0] == np.float32(0.1)
+
+
+def test_each_name_is_known_by_its_own_values_and_no_name_is_none() -> None:
+    found = PeakLoads(1, 2 * BUCKET)
+    found.observe(0.0, [], np.empty((1, 0)))
+    assert found.over(BUCKET, 0.0).shape == (1, 0)
+    for at in (0.0, BUCKET):
+        found.observe(at, ["a", "b"], np.array([[0.5, np.nan if at else 0.6]]))
+    np.testing.assert_allclose(found.over(2 * BUCKET, 1.0), [[0.5, np.nan]])
+
+
 def test_names_come_and_go() -> None:
     found = PeakLoads(2, BUCKET)
     found.observe(0.0, ["a", "b"], np.array([[0.1, 0.2], [0.3, 0.4]]))

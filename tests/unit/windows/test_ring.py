@@ -1,5 +1,7 @@
 """What the ring keeps, and for whom."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -38,7 +40,8 @@ def test_a_dead_exporter_is_unknown_max_age_after_its_last_raw_sample() -> None:
     fill(ring, NOW - SPAN, NOW, {"a": 0.5})
     for at in (NOW + 15, NOW + 30, NOW + 45, NOW + 60, NOW + 75):
         ring.write("cpu", at, ring.columns(["a"]), np.array([0.5]), np.array([NOW - 2]))
-    assert window(ring, NOW + 75, "a").known.all()
+    late = window(ring, NOW + 75, "a")
+    assert (late.known.all(), late.count.item()) == (True, 15)
     assert not window(ring, NOW + 90, "a").known.any()
 
 
@@ -165,5 +168,46 @@ def test_a_ring_refuses_a_step_that_makes_no_sense(step: float, span: float) -> 
         Ring(["cpu"], step, span)
 
 
-def test_a_fleet_without_nodes_has_empty_windows() -> None:
-    assert window(ring_with(), NOW).mean.shape == (1, 0)
+@pytest.mark.parametrize("resolution", [STEP, None])
+def test_a_fleet_without_nodes_has_empty_windows(resolution: float | None) -> None:
+    rules = replace(RULES, resolution=resolution)
+    ring = ring_with()
+    found = summarise(ring, ring.columns([]), name="5m", seconds=SPAN, end=NOW, rules=rules)
+    assert found.mean.shape == (1, 0)
+
+
+def test_a_slot_is_the_nearest_and_may_be_as_long_as_the_span() -> None:
+    ring = Ring(["cpu"], 0.5, 0.5)
+    assert [ring.slot(at) for at in (0.0, 0.24, 0.25, 1.0)] == [0, 0, 1, 2]
+
+
+@pytest.mark.parametrize(("span", "rows"), [(300.0, 22), (300.1, 23), (299.9, 22)])
+def test_a_ring_holds_its_span_and_two_slots_ahead(span: float, rows: int) -> None:
+    assert Ring(["cpu"], STEP, span).rows == rows
+
+
+def test_room_is_made_for_no_more_than_is_needed() -> None:
+    ring = ring_with("a", "b", "c", "d")
+    ring.columns(["a", "b"])
+    ring.advance(NOW)
+    ring.columns(["a"])
+    ring.advance(NOW + ring.rows * STEP)
+    ring.columns(["a", "e", "f"])
+    assert ring.values.shape[2] == 4
+
+
+@pytest.mark.parametrize(("ahead", "count"), [(2, 1), (3, 0)])
+def test_a_sample_may_run_two_slots_ahead(ahead: int, count: int) -> None:
+    ring = ring_with("a")
+    write(ring, NOW + ahead * STEP, {"a": 0.5}, age=0.0)
+    ring.advance(NOW)
+    assert window(ring, NOW + 3 * STEP, "a").count.item() == count
+    assert np.isnan(ring.newest[0, 0]) == (count == 0)
+
+
+@pytest.mark.parametrize("age", [-1e9, 1e9])
+def test_a_raw_time_of_another_age_is_one_sample(age: float) -> None:
+    ring = ring_with("a")
+    for at in (NOW - STEP, NOW):
+        ring.write("cpu", at, ring.columns(["a"]), np.array([0.5]), np.array([at - age]))
+    assert window(ring, NOW, "a").count.item() == 2

@@ -1,6 +1,7 @@
 """Windows against naive formulas."""
 
 import statistics
+from itertools import accumulate
 
 import numpy as np
 import pytest
@@ -75,6 +76,34 @@ def test_without_a_setting_the_median_gap_is_the_resolution() -> None:
     assert covered(set(range(0, 20, 4)), resolution=None) == 1.0
 
 
+@pytest.mark.parametrize("gaps", [[2], [4], [4, 1], [1, 8, 2], [1, 2, 9, 3], [9, 1, 1, 1, 1], [3, 9, 9]])
+def test_the_resolution_is_the_median_of_all_gaps_between_samples(gaps: list[int]) -> None:
+    """The first sample's gap to the window's start is none of them."""
+    slots = {0, *accumulate(reversed(gaps))}
+    limit = 2.5 * statistics.median(gaps)
+    counted = [min(gap, limit) for gap in (20 - max(slots), *gaps)]
+    assert covered(slots, resolution=None) == pytest.approx(sum(counted) / 20)
+
+
+@pytest.mark.parametrize(
+    ("times", "count"),
+    [
+        pytest.param([0.0, 15.0, 30.0, 45.0], 4, id="each its own"),
+        pytest.param([0.0, 0.001, 0.001, 0.003], 2, id="a millisecond is rounding"),
+        pytest.param([20.0, 10.0, 20.0, 45.0], 2, id="one that comes back is not new"),
+        pytest.param([20.0, 10.0, 15.0, 45.0], 2, id="nor is an older one"),
+    ],
+)
+def test_raw_samples_count_once(times: list[float], count: int) -> None:
+    ring = Ring(["cpu"], 15, 60)
+    for slot, time in enumerate(times):
+        other = 15.0 * slot
+        ring.write("cpu", 15.0 * slot, ring.columns(["other", "a"]), np.array([0.5, 0.5]), np.array([other, time]))
+    rules = WindowRules(min_coverage=0.0, min_samples=1, max_age=1e9, resolution=15)
+    window = summarise_all(ring, ring.columns(["a", "other"]), lengths={"w": 60.0}, end=45.0, rules=rules)["w"]
+    assert (window.count.tolist(), window.mean.tolist()) == ([[count, 4]], [[0.5, 0.5]])
+
+
 def test_a_window_without_a_finite_scale_is_unknown() -> None:
     ring = Ring(["network"], 15, 300)
     for at in np.arange(15_000.0, 15_315.0, 15):
@@ -91,6 +120,7 @@ def test_lengths_come_back_in_the_order_they_were_asked() -> None:
         ring, ring.columns(["a"]), lengths={"10m": 600, "15m": 900, "5m": 300}, end=15_000, rules=RULES
     )
     assert [*windows] == ["10m", "15m", "5m"]
+    assert [(one.name, one.seconds) for one in windows.values()] == [("10m", 600), ("15m", 900), ("5m", 300)]
 
 
 @given(st.lists(st.floats(0.5, 0.5 + 1e-6), min_size=20, max_size=20))
