@@ -7,13 +7,12 @@ from math import floor
 import numpy as np
 from msgspec.structs import replace
 
-from ballast.power.allocation import AllocationTarget, Split, Whole, whole
+from ballast.power.allocation import AllocationTarget, Split, Whole
 
 
 def watts_of(targets: Sequence[AllocationTarget], counts: Mapping[str, int]) -> Fraction:
     """The watts of these counts; targets without a count draw nothing."""
-    watts, unit = whole([target.watts for target in targets])
-    return Fraction(sum(counts.get(t.name, 0) * one for t, one in zip(targets, watts, strict=True)), unit)
+    return sum((target.watts * counts.get(target.name, 0) for target in targets), Fraction(0))
 
 
 def within_bounds(targets: Sequence[AllocationTarget]) -> list[AllocationTarget]:
@@ -35,8 +34,6 @@ def shed(targets: Sequence[AllocationTarget], watts: Fraction, *, restore_first:
     limit = watts * split.unit
     if split.draw(split.current) <= limit:
         return split.dictionary(split.current)
-    if split.draw(split.minimum) >= limit:
-        return split.dictionary(split.minimum)
     return split.dictionary(_fill_rest(split, _search(split, limit), split.current, limit))
 
 
@@ -46,8 +43,6 @@ def fill(targets: Sequence[AllocationTarget], watts: Fraction, *, restore_first:
     limit = watts * split.unit
     if split.draw(split.current) > limit:
         return split.dictionary(split.current)
-    if split.draw(split.maximum) <= limit:
-        return split.dictionary(split.maximum)
     return split.dictionary(_fill_rest(split, _search(split, limit), split.maximum, limit))
 
 

@@ -30,7 +30,6 @@ class Streak:
 
     def reset(self) -> None:
         """Ends the run."""
-        self.length = 0
         self._last = -math.inf
 
 

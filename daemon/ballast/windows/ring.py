@@ -44,10 +44,7 @@ class Ring:
         self.span = span
         self.rows = math.ceil(span / step - 1e-9) + _AHEAD
         self.width = 0
-        self.values: Floats = np.empty((self.rows, len(self.resources), 0))
-        self.slots: Ints = np.empty((self.rows, len(self.resources), 0), np.int64)
-        self.behind: NDArray[np.int32] = np.empty((self.rows, len(self.resources), 0), np.int32)
-        self.newest: Floats = np.empty((len(self.resources), 0))
+        self.values, self.slots, self.behind, self.newest = self._blank(0)
         self._present = EMPTY
         self._index = {resource: index for index, resource in enumerate(self.resources)}
         self._column: dict[Hashable, int] = {}
@@ -133,9 +130,13 @@ class Ring:
         """Room for `needed` columns: as many at first, then by doubling."""
         room = self.newest.shape[1]
         if needed > room:
-            more = max(needed, 2 * room) - room
-            shape = (self.rows, len(self.resources), more)
-            self.values = np.concatenate((self.values, np.full(shape, np.nan)), axis=2)
-            self.slots = np.concatenate((self.slots, np.full(shape, EMPTY, np.int64)), axis=2)
-            self.behind = np.concatenate((self.behind, np.zeros(shape, np.int32)), axis=2)
-            self.newest = np.concatenate((self.newest, np.full(shape[1:], np.nan)), axis=1)
+            values, slots, behind, newest = self._blank(max(needed, 2 * room) - room)
+            self.values = np.concatenate((self.values, values), axis=2)
+            self.slots = np.concatenate((self.slots, slots), axis=2)
+            self.behind = np.concatenate((self.behind, behind), axis=2)
+            self.newest = np.concatenate((self.newest, newest), axis=1)
+
+    def _blank(self, columns: int) -> tuple[Floats, Ints, NDArray[np.int32], Floats]:
+        """Values, slots, what they are behind, and the newest times of columns without a sample."""
+        shape = (self.rows, len(self.resources), columns)
+        return np.full(shape, np.nan), np.full(shape, EMPTY), np.zeros(shape, np.int32), np.full(shape[1:], np.nan)

@@ -135,7 +135,7 @@ def _chronological(ring: Ring, resource: int, newest: int, count: int) -> tuple[
 
 def _figures(values: Floats, present: Bools, scrapes: Ints, coverage: Floats) -> Floats:
     """Mean, deviation, p95, scrapes and coverage of each column, as rows; NaN for the first three without samples."""
-    count = present.sum(axis=0, dtype=np.int32)
+    count = present.sum(axis=0)
     complete = bool((count == len(values)).all())
     divisor = np.where(count > 0, count, np.nan)
     mean = values.sum(axis=0) / divisor
@@ -147,7 +147,7 @@ def _figures(values: Floats, present: Bools, scrapes: Ints, coverage: Floats) ->
     return np.stack((mean, deviation, p95, scrapes, coverage))
 
 
-def _quantile(values: Floats, count: NDArray[np.int32]) -> Floats:
+def _quantile(values: Floats, count: Ints) -> Floats:
     """p95 of each column by linear interpolation between its `count` samples; the others are NaN."""
     ordered = np.sort(values, axis=0)
     last = np.maximum(count - 1, 0)
@@ -205,9 +205,9 @@ def _median_gap(present: Bools) -> Floats:
     """The median gap between the samples of each column, in slots; 1 where there are fewer than two samples."""
     gaps = _gaps(present)
     columns = np.arange(present.shape[1])
-    gaps[~present] = len(present) + 1
-    gaps[np.argmax(present, axis=0), columns] = len(present) + 1
+    gaps[~present] = len(present)
+    gaps[np.argmax(present, axis=0), columns] = len(present)
     gaps.sort(axis=0)
     count = present.sum(axis=0) - 1
-    low, high = np.maximum(count - 1, 0) // 2, np.maximum(count, 0) // 2
+    low, high = (count - 1) // 2, count // 2
     return np.where(count > 0, (gaps[low, columns] + gaps[high, columns]) / 2, 1.0)

@@ -215,11 +215,9 @@ def shed(targets: Sequence[AllocationTarget], watts: Fraction, *, restore_first:
 
     What whole replicas leave over goes back to lighter targets. All counts are within bounds before.
     """
-    present, lowest = ({t.name: getattr(t, end) for t in targets} for end in ("current", "minimum"))
+    present = {target.name: target.current for target in targets}
     if watts_of(targets, present) <= watts:
         return present
-    if watts_of(targets, lowest) >= watts:
-        return lowest
     return _filled(targets, _search(targets, watts, restore_first), present, watts)
 
 
@@ -228,8 +226,6 @@ def fill(targets: Sequence[AllocationTarget], watts: Fraction, *, restore_first:
     present, highest = ({t.name: getattr(t, end) for t in targets} for end in ("current", "maximum"))
     if watts_of(targets, present) > watts:
         return present
-    if watts_of(targets, highest) <= watts:
-        return highest
     return _filled(targets, _search(targets, watts, restore_first), highest, watts)
 
 

@@ -196,10 +196,11 @@ def test_room_is_made_for_no_more_than_is_needed() -> None:
     assert ring.values.shape[2] == 4
 
 
-@pytest.mark.parametrize(("ahead", "count"), [(2, 1), (3, 0)])
-def test_a_sample_may_run_two_slots_ahead(ahead: int, count: int) -> None:
+@pytest.mark.parametrize(("ahead", "count"), [([2], 1), ([2, 3], 1), ([3], 0)])
+def test_a_sample_may_run_two_slots_ahead(ahead: list[int], count: int) -> None:
     ring = ring_with("a")
-    write(ring, NOW + ahead * STEP, {"a": 0.5}, age=0.0)
+    for slots in ahead:
+        write(ring, NOW + slots * STEP, {"a": 0.5}, age=0.0)
     ring.advance(NOW)
     assert window(ring, NOW + 3 * STEP, "a").count.item() == count
     assert np.isnan(ring.newest[0, 0]) == (count == 0)

@@ -106,20 +106,19 @@ def _best(
     pods = np.flatnonzero(movable & (placement.on == source))
     relief, error, pays = _pays(placement, pods, source, resource, worth)
     chosen = pays & (relief > 0) & (relief >= min_gain - ROUNDING)
-    priorities = np.array([layout.pods[pod].priority for pod in pods.tolist()], np.int64)
+    priorities = np.array([layout.pods[pod].priority for pod in pods.tolist()])
     useful = np.round(np.minimum(relief, excess) / ROUNDING)
     order = np.lexsort((pods, relief, priorities, -useful, _class(worth.price[pods]), _band(useful, chosen)))
-    rows = np.flatnonzero(placement.targets & (placement.load <= placement.ceiling).all(axis=1))
     for place in order[chosen[order]].tolist():
         pod = int(pods[place])
-        open_to = placement.open_among(pod, rows)
+        open_to = placement.open_to(pod)
         if open_to.any():
-            load = np.where(open_to, (placement.load[rows] + placement.increments(pod)[rows]).max(axis=1), np.inf)
+            load = np.where(open_to, (placement.load + placement.increments(pod)).max(axis=1), np.inf)
             numbers = {"load": float(placement.load[source, resource]), "resource": float(resource)}
             return PlannedMove(
                 pod,
                 source,
-                int(rows[np.argmin(load)]),
+                int(np.argmin(load)),
                 float(relief[place]),
                 numbers,
                 error=float(error[place]),
@@ -146,12 +145,12 @@ def _unpaid(placement: SimulatedPlacement, movable: Bools, source: int, resource
     return pods[~pays & (relief > 0)]
 
 
-def _band(useful: Floats, chosen: Bools) -> Ints:
+def _band(useful: Floats, chosen: Bools) -> Floats:
     """[pod]: 0 for those that relieve at least NEARLY of what the best one does, 1 for NEARLY of that, and so on."""
     most = float(useful[chosen].max(initial=1.0))
-    return np.asarray(np.floor(np.log(most / np.maximum(useful, 1.0)) / -np.log(NEARLY) + ROUNDING), np.int64)
+    return np.asarray(np.floor(np.log(most / np.maximum(useful, 1.0)) / -np.log(NEARLY) + ROUNDING))
 
 
-def _class(price: Floats) -> Ints:
+def _class(price: Floats) -> Floats:
     """[pod]: prices in steps of half of the next one, so that only real differences count."""
-    return np.asarray(np.round(2 * np.log2(np.maximum(price, ROUNDING))), np.int64)
+    return np.asarray(np.round(2 * np.log2(np.maximum(price, ROUNDING))))
