@@ -6,7 +6,7 @@ import os
 import re
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
@@ -124,9 +124,7 @@ def rehearse(
     result = rehearsing.rehearsal(source, played, advice)
     body = rehearsing.encode(result)
     if out is not None:
-        out.mkdir(parents=True, exist_ok=True)
-        (out / "rehearsal.json").write_bytes(body)
-        (out / "report.html").write_text(render(result, played, grid), encoding="utf-8")
+        _write(out, {"rehearsal.json": body, "report.html": render(result, played, grid).encode()})
     if output is Output.JSON:
         typer.echo(body.decode(), nl=False)
         return
@@ -134,6 +132,15 @@ def rehearse(
         typer.echo(line)
     if out is not None:
         typer.echo(f"The report is in {out / 'report.html'}.")
+
+
+def _write(folder: Path, files: Mapping[str, bytes]) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, body in files.items():
+            (folder / name).write_bytes(body)
+    except OSError as error:
+        raise UsageError(f"--out {folder}: {error.strerror}. Give a folder that can be written.") from None
 
 
 @app.command()

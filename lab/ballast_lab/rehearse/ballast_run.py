@@ -6,6 +6,7 @@ what is remembered of evictions. Parts that are off do nothing; parts in dry-run
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -41,7 +42,7 @@ from ballast.planning.request import RequestedPlan
 from ballast.planning.rules import aims_of, rules_of
 from ballast.publishing.freeze import Freeze
 from ballast.publishing.label_plan import LabelPlanner, NodeChange, PublishedKeys
-from ballast.publishing.node_keys import NodeKeys
+from ballast.publishing.node_keys import NodeKeys, stamp, window_end
 from ballast.serving.board import Board
 from ballast.settings import Duration, Mode, Settings
 from ballast.telemetry.node_names import NodeNames
@@ -55,6 +56,8 @@ from ballast_lab.rehearse.played import PlayedClock, PlayedSource
 from ballast_lab.rehearse.recording import Use
 
 NOTHING = PublishedKeys(None, None, None, False)
+MANY = 5_000
+"""Pods from which on a planner that found nothing to do is asked again after a window: each plan takes long."""
 
 
 class BallastRun:
@@ -158,7 +161,7 @@ class Labels:
         return PublishedKeys(
             change.labels.get(self._keys.score, before.score),
             change.labels.get(self._keys.load, before.load),
-            change.annotations.get(self._keys.window, before.window),
+            _end_alone(change.annotations.get(self._keys.window, before.window)),
             before.tainted if change.taint is None else change.taint,
             before.load_taints if change.load_taints is None else change.load_taints,
         )
@@ -168,6 +171,12 @@ class Labels:
         scores = [self._carried.get(node.name, NOTHING).score for node in nodes]
         values = np.array([float(score or 0) for score in scores])
         return np.floor(100 * values / values.max()) if values.max(initial=0.0) > 0 else np.zeros(len(values))
+
+
+def _end_alone(window: str | None) -> str | None:
+    """Of the annotation only its end is read again, at every cycle."""
+    end = None if window is None else window_end(window)
+    return None if end is None else json.dumps({"end": stamp(end)})
 
 
 @dataclass(frozen=True)
@@ -195,6 +204,9 @@ class Evictions:
         self._interval = max(float(settings.eviction.interval), step)
         self._next = -np.inf
         self._cycles = 0
+        self._idle: dict[str, tuple[float, frozenset[str]]] = {}
+        """By planner that found nothing to do: until when it is not asked, and the hot nodes that it saw."""
+        self._examples = {pod.scheduler_name: pod for pod in reversed(course.pods)}
         self._empties = any(planner(name).whole_nodes for name in settings.eviction.planners)
 
     def observe(self, snapshot: Snapshot) -> None:
@@ -218,7 +230,8 @@ class Evictions:
         if not pods or cluster_trouble(facts, self._rules, moment.history) is not None:
             return
         chosen = choose(moment, self._settings, lambda kind: None).plans
-        wishes = [wish for wish in chosen if self._may(wish, moment, facts)]
+        hot = self._hot_enough()
+        wishes = [wish for wish in chosen if self._rested(wish, hot) and self._may(wish, moment, facts)]
         if not wishes:
             return
         arranged = self._arrange(moment)
@@ -226,15 +239,14 @@ class Evictions:
 
     def _moment(self, snapshot: Snapshot) -> Moment:
         """With one pod for each scheduler: all that the choice of planners looks at."""
-        course, now = self._course, self._course.time
-        pods = {course.pods[row].scheduler_name: course.pods[row] for row in course.running()[:1].tolist()}
+        now = self._course.time
         bare = Moment(
             now=now,
-            objects=ClusterObjects(nodes=snapshot.nodes, pods=tuple(pods.values())),
+            objects=ClusterObjects(nodes=snapshot.nodes, pods=tuple(self._examples.values())),
             resources=watched_of(snapshot, self._aims, self._weights),
             history=self._history(now),
             silent=snapshot.states.counts[NodeState.SILENT],
-            steered=frozenset(pods) if self._settings.eviction.landing == "extender" else frozenset(),
+            steered=frozenset(self._examples) if self._settings.eviction.landing == "extender" else frozenset(),
             pool_label=self._settings.cluster.pool_label,
             weights=self._weights,
         )
@@ -263,6 +275,16 @@ class Evictions:
         running = Running(id="", kind="", time=now, before={}, after={}, loads={}, mean={}, steps=tuple(self._steps))
         return effect.pending([running], now - self._lag / 2, window, nodes)
 
+    def _hot_enough(self) -> frozenset[str]:
+        """The nodes that may be relieved."""
+        least = self._settings.eviction.confirmations
+        return frozenset(name for name, windows in self._hot.confirmed.items() if windows >= least)
+
+    def _rested(self, wish: RequestedPlan, hot: frozenset[str]) -> bool:
+        """Whether a planner that found nothing is asked again: for a hot node that it did not see, or after a window."""
+        until, seen = self._idle.get(wish.kind, (-np.inf, hot))
+        return self._course.time >= until or (planner(wish.kind).needs_confirmation and not hot <= seen)
+
     def _may(self, wish: RequestedPlan, moment: Moment, facts: Facts) -> bool:
         """Whether the rates leave an eviction to this planner: without one its plan has no step."""
         case = CheckInput(moment.objects.pods[0], facts, wish.rules, moment.history, Tally(), LOOKED_NOWHERE)
@@ -289,6 +311,9 @@ class Evictions:
             aims = wish.aims if most is None else replace(wish.aims, max_moves=most)
             self._gate = Gate(arranged.facts, wish.rules, moment.history)
             plan = make_plan(wish.kind, layout, self._gate, aims, peak=peak)
+            if not plan.steps and len(layout.pods) > MANY:
+                window = float(self._settings.windows.lengths[0])
+                self._idle[wish.kind] = (moment.now + window, self._hot_enough())
             yield plan
             if plan.steps:
                 return

@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -161,7 +162,11 @@ def arrange(
     if not ordered:
         raise BadFile("there are no nodes. Record again, or give --cluster FILE.")
     every = sorted(stays, key=lambda stay: (stay.pod.namespace, stay.pod.name, stay.start))
-    kept = [stay for stay in every if stay.pod.node in names and not stay.pod.finished and stay.end > stay.start]
+    kept = [
+        stay
+        for stay in _one_after_the_other(every)
+        if stay.pod.node in names and not stay.pod.finished and stay.end > stay.start
+    ]
     listed = objects or ClusterObjects()
     missing = _workloads_of(kept, {workload.key for workload in listed.workloads})
     return History(
@@ -174,6 +179,16 @@ def arrange(
         replace(listed, nodes=(), pods=(), workloads=(*listed.workloads, *missing)),
         tuple(unknown),
     )
+
+
+def _one_after_the_other(stays: Sequence[Stay]) -> Iterator[Stay]:
+    """A pod of a name ends before another of that name starts."""
+    for stay, following in pairwise((*stays, None)):
+        assert stay is not None
+        if following is not None and title_of(following.pod) == title_of(stay.pod):
+            yield replace(stay, end=min(stay.end, following.start))
+        else:
+            yield stay
 
 
 def _workloads_of(stays: Sequence[Stay], known: set[WorkloadKey]) -> list[Workload]:

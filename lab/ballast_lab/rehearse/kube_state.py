@@ -16,7 +16,7 @@ import numpy as np
 from ballast.base.errors import TelemetryError
 from ballast.settings import Settings
 from ballast.telemetry import responses
-from ballast.telemetry.error_messages import TooLarge
+from ballast.telemetry.error_messages import TooLarge, TooSlow
 from ballast.telemetry.exporters.terms import Terms
 from ballast.telemetry.prometheus_client import Grid, PrometheusClient
 from ballast.telemetry.responses import SeriesTable
@@ -138,7 +138,7 @@ def ask(
 def _too_much(error: TelemetryError) -> bool:
     """Whether a smaller question may be answered."""
     text = str(error)
-    return isinstance(error, TooLarge) or "too many samples" in text or "maximum resolution" in text
+    return isinstance(error, TooLarge | TooSlow) or "too many samples" in text or "maximum resolution" in text
 
 
 def _pods(reader: _Reader, pods: Sequence[_Series]) -> Iterator[dict[str, Any]]:

@@ -24,6 +24,8 @@ from ballast_lab.rehearse.recording import Recording, Use
 
 AS_IT_WAS = "as-it-was"
 LEAST_STEPS = 2
+COLUMNS = 200
+"""Times of which the loads of all nodes are kept, at most."""
 
 
 class Run(Protocol):
@@ -104,7 +106,7 @@ class Played:
     unknown: Sequence[Unknown]
     unmeasured: float = 0.0
     loads: dict[str, list[np.ndarray[tuple[int], np.dtype[np.float32]]]] = field(default_factory=dict)
-    """By run the load of every node, about once an hour: for the picture."""
+    """By run the load of every node at some times: for the picture."""
 
 
 def span_of(recording: Recording, begin: float | None, end: float | None, step: float) -> Span:
@@ -142,7 +144,7 @@ def play(
     gc.freeze()
     missing = expected = 0
     kept: dict[str, list[np.ndarray[tuple[int], np.dtype[np.float32]]]] = {run.name: [] for run in runs}
-    every = max(1, round(3600 / span.step))
+    every = math.ceil(span.steps / COLUMNS)
     first = runs[0].course
     for number, use in enumerate(recording.play(span.begin, span.end, span.step)):
         for run in (*runs, *beside):

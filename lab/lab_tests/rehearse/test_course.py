@@ -1,0 +1,91 @@
+"""What planners are shown of a course is what the daemon would lay out of the same objects."""
+
+from dataclasses import fields
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from ballast.placement.planners.layout import layout
+from ballast.settings import load
+from ballast_lab.rehearse.course import Course
+from ballast_lab.rehearse.history import RESOURCES
+from ballast_lab.rehearse.objects import objects_at
+from ballast_lab.rehearse.recording import open_recording
+from lab_tests.rehearse.worlds import BEGIN, RecordedPod, World, hot_world
+
+LATER = BEGIN + 600
+
+
+@pytest.fixture
+def course(tmp_path: Path) -> Course:
+    """After ten minutes, in which a pod ended and another started; then two pods are moved."""
+    world = hot_world(20)
+    world.pods[3].end = 300.0
+    world.pods += [RecordedPod("late", "n2", 0.7, requests=(0.3, 2**30), start=300.0)]
+    recording = open_recording(world.write(tmp_path))
+    course = Course(recording.history, load({}))
+    for use in recording.play(BEGIN, LATER, 60.0):
+        course.advance(use)
+    course.move(course.row_of("default/w0-0"), 2)
+    course.move(course.row_of("default/late"), 3)
+    return course
+
+
+def test_the_layout_is_that_of_the_daemon(course: Course) -> None:
+    objects, load_now = objects_at(course), course.load()
+    rows = course.running()
+    use = {
+        f"{course.pods[row].namespace}/{course.pods[row].name}": dict(zip(RESOURCES, amounts, strict=True))
+        for row, amounts in zip(rows.tolist(), course.of_pods(rows).tolist(), strict=True)
+    }
+    error = np.full(load_now.T.shape, 0.01)
+    expected = layout(objects.nodes, objects.pods, RESOURCES, load_now.T, use, None, {"cpu": 1, "memory": 1}, error)
+    arranged = course.arrange(load_now.T, error, (0, 1))
+    for field in fields(expected):
+        ours, theirs = getattr(arranged, field.name), getattr(expected, field.name)
+        if isinstance(theirs, np.ndarray):
+            np.testing.assert_allclose(ours, theirs, err_msg=field.name)
+        else:
+            assert ours == theirs, field.name
+
+
+def test_a_moved_pod_takes_its_use_along(course: Course) -> None:
+    """Half a core left n1 of nineteen such pods, of which one has ended; 0.7 of a core went from n2 to n4."""
+    np.testing.assert_allclose(course.load()[0] * 10, [17 * 0.5, 1.0, 1.5, 1.7])
+
+
+def test_a_moved_pod_is_new_where_it_is(course: Course) -> None:
+    pod = course.pods[course.row_of("default/w0-0")]
+    assert (pod.node, pod.created) == ("n3", LATER)
+    assert pod.uid != course.history.pods[course.row_of("default/w0-0")].uid
+
+
+def test_a_pod_that_starts_where_moved_pods_took_the_room_goes_elsewhere(tmp_path: Path) -> None:
+    """n1 has room for two pods of half of its memory; one was moved there, so of two that start one is displaced."""
+    half = (0.1, 20 * 2.0**30)
+    pods = [RecordedPod("a", "n2", requests=half)]
+    pods += [RecordedPod(f"b{number}", "n1", requests=half, start=120.0) for number in range(2)]
+    recording = open_recording(World(pods, minutes=10).write(tmp_path))
+    course = Course(recording.history, load({}))
+    for use in recording.play(BEGIN, BEGIN + 600, 60.0):
+        course.advance(use)
+        if use.time == BEGIN:
+            course.move(course.row_of("default/a"), 0)
+    assert course.displaced == 1
+    assert sorted(np.bincount(course.on[course.there], minlength=4).tolist()) == [0, 0, 1, 2]
+    assert (course.free >= 0).all()
+
+
+def test_one_of_a_name_ends_before_the_next_starts(tmp_path: Path) -> None:
+    """As kube-state-metrics shows a StatefulSet's pod that comes back elsewhere within the hour."""
+    pods = [
+        RecordedPod("db-0", "n1", kind="StatefulSet", workload="db", end=900.0),
+        RecordedPod("db-0", "n2", kind="StatefulSet", workload="db", start=300.0),
+    ]
+    recording = open_recording(World(pods, minutes=10).write(tmp_path))
+    course = Course(recording.history, load({}))
+    for use in recording.play(BEGIN, BEGIN + 600, 60.0):
+        course.advance(use)
+        assert np.count_nonzero(course.there) == 1
+    assert course.pods[course.running()[0]].node == "n2"
