@@ -281,7 +281,7 @@ class Evictions:
         return frozenset(name for name, windows in self._hot.confirmed.items() if windows >= least)
 
     def _rested(self, wish: RequestedPlan, hot: frozenset[str]) -> bool:
-        """Whether a planner that found nothing is asked again: for a hot node that it did not see, or after a window."""
+        """Whether a planner that found nothing is asked again: for another hot node, or after a window."""
         until, seen = self._idle.get(wish.kind, (-np.inf, hot))
         return self._course.time >= until or (planner(wish.kind).needs_confirmation and not hot <= seen)
 
