@@ -167,6 +167,9 @@ def arrange(
         for stay in _one_after_the_other(every)
         if stay.pod.node in names and not stay.pod.finished and stay.end > stay.start
     ]
+    elsewhere = sum(bool(stay.pod.node) and stay.pod.node not in names for stay in every)
+    if elsewhere:
+        unknown = (*unknown, Unknown("pods on nodes that are not listed: they are left out", elsewhere / len(every)))
     listed = objects or ClusterObjects()
     missing = _workloads_of(kept, {workload.key for workload in listed.workloads})
     return History(

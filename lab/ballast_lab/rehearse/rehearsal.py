@@ -12,7 +12,7 @@ from typing import Protocol
 import msgspec
 import numpy as np
 
-from ballast.base.errors import BadFile
+from ballast.base.errors import BadFile, UsageError
 from ballast.settings import Settings
 from ballast_lab.rehearse.as_it_was import AsItWas
 from ballast_lab.rehearse.ballast_run import BallastRun
@@ -20,7 +20,7 @@ from ballast_lab.rehearse.course import Course
 from ballast_lab.rehearse.history import History, Unknown
 from ballast_lab.rehearse.low_node_utilization import LowNodeUtilization
 from ballast_lab.rehearse.measures import LEVELS, Estimate, Measures
-from ballast_lab.rehearse.recording import Recording, Use
+from ballast_lab.rehearse.recording import NODE_USAGE, Recording, Use
 
 AS_IT_WAS = "as-it-was"
 LEAST_STEPS = 2
@@ -122,8 +122,20 @@ def span_of(recording: Recording, begin: float | None, end: float | None, step: 
     return Span(first, last, step)
 
 
+def check_step(name: str, settings: Settings, step: float) -> None:
+    """Raises UsageError where a window would never have the samples that it needs."""
+    length, needed = settings.windows.lengths[0], settings.windows.min_samples
+    if step * needed > length:
+        raise UsageError(
+            f"--step {step:g} s is too long for {name}: its window of {length.text} needs {needed} samples "
+            f"(BALLAST_WINDOWS__LENGTHS, MIN_SAMPLES). Give at most {length / needed:g} s."
+        )
+
+
 def runs_of(history: History, today: Settings, named: Mapping[str, Settings], step: float) -> list[Run]:
-    """As it was, the descheduler, and Ballast with each of the settings."""
+    """As it was, the descheduler, and Ballast with each of the settings. Raises UsageError for a step too long."""
+    for name, settings in named.items():
+        check_step(name, settings, step)
     return [
         AsItWas(Course(history, today), step),
         LowNodeUtilization(Course(history, today), today, step),
@@ -138,7 +150,10 @@ def play(
     progress: Callable[[int, int], None] = lambda done, of: None,
     beside: Sequence[Run] = (),
 ) -> Played:
-    """All runs see each step before the next is read; so do those `beside`, which are no part of the result."""
+    """All runs see each step before the next is read; so do those `beside`, which are no part of the result.
+
+    Raises BadFile where nothing of the nodes is known.
+    """
     # What is there now stays until the end: the collector need not look at it again and again.
     gc.collect()
     gc.freeze()
@@ -157,6 +172,10 @@ def play(
                 kept[run.name].append(np.fmax.reduce(run.course.load(), axis=0).astype(np.float32))
         progress(number + 1, span.steps)
     gc.unfreeze()
+    if not runs[0].measures.known:
+        raise BadFile(
+            f"{recording.folder}: no node has any use at that time. Are the names in {NODE_USAGE} those of the nodes?"
+        )
     for run in (*runs, *beside):
         run.finish()
     return Played(runs, span, recording.head.unknown, missing / max(expected, 1), kept)

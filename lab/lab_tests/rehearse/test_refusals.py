@@ -24,6 +24,7 @@ def run(ballast: Run) -> Run:
         (("--recording", "{r}", "--prometheus", "http://p"), "Give --recording DIR"),
         (("--recording", "{r}", "--step", "soon"), "--step soon is no duration"),
         (("--recording", "{r}", "--step", "0s"), "--step 0s is no duration"),
+        (("--recording", "{r}", "--step", "4m"), "Give at most 180 s"),
         (("--recording", "{r}", "--from", "yesterday"), "--from yesterday is no time"),
         (("--recording", "{r}", "--from", "2026-01-02", "--to", "2026-01-01"), "is not before --to 2026-01-01"),
         (("--recording", "{r}", "--settings", "nofile.yaml"), "--settings nofile.yaml: there is no such file"),
@@ -57,6 +58,7 @@ def _write(name: str, text: str) -> Callable[[Path], object]:
     [
         (_without("pod_usage.csv"), "has no pod_usage.parquet or pod_usage.csv"),
         (_without("pods.csv"), "Give --cluster FILE"),
+        (_write("nodes.csv", "node,cpu,memory\nrenamed,1,1\n"), "Are the names in node_usage those of the nodes?"),
         (_append("node_usage.csv", "1,n1,1,1\n"), "not in the order of time"),
         (_append("node_usage.csv", "x,n1,1,1\n"), "node_usage.csv, line"),
         (_write("node_usage.csv", "time,cpu,memory\n"), "has no column node"),

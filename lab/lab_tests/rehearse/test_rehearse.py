@@ -93,6 +93,14 @@ def test_parts_that_are_off_do_nothing(run: Run, tmp_path: Path) -> None:
     assert {**runs["quiet"], "name": "as-it-was"} == runs["as-it-was"]
 
 
+def test_without_landing_only_overloaded_nodes_are_relieved(run: Run, tmp_path: Path) -> None:
+    """n1 is at 95 %: pods leave it, for wherever the stock scheduler puts them, until it is below 90 %."""
+    (tmp_path / "none.yaml").write_text("eviction: {landing: none}\n")
+    none = by_name(rehearsed(run, hot_world().write(tmp_path / "r"), "--settings", tmp_path / "none.yaml"))["none"]
+    assert list(none["evictions"]["by_planner"]) == ["relieve"]
+    assert none["node_hours_above"]["0.9"]["value"] < 1 < none["node_hours_above"]["0.8"]["value"]
+
+
 def test_several_settings_are_compared(run: Run, tmp_path: Path) -> None:
     (tmp_path / "careful.yaml").write_text("eviction: {rate: 2/1h}\n")
     (tmp_path / "eager.yaml").write_text("eviction: {rate: 100/1h, high: 0.7}\n")
@@ -167,6 +175,15 @@ def test_silent_nodes_are_named_and_do_not_count(run: Run, tmp_path: Path) -> No
     [missing] = [each for each in document["unknown"] if each["what"].startswith("load of nodes")]
     assert missing["share"] == pytest.approx(50 / 244, abs=0.01)
     assert by_name(document)["as-it-was"]["node_hours_above"]["0.8"]["value"] == pytest.approx(11 / 60, abs=0.02)
+
+
+def test_pods_on_nodes_that_are_not_listed_are_named(run: Run, tmp_path: Path) -> None:
+    world = hot_world(20)
+    world.pods.append(RecordedPod("astray", "gone"))
+    document = rehearsed(run, world.write(tmp_path))
+    [left_out] = [each for each in document["unknown"] if each["what"].startswith("pods on nodes")]
+    assert left_out["share"] == 0.02
+    assert document["pods"] == 49
 
 
 def test_samples_that_are_far_apart_are_held_and_it_is_said(run: Run, tmp_path: Path) -> None:
