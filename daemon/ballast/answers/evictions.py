@@ -13,7 +13,21 @@ Limits = Mapping[str, str | Sequence[str]]
 EvictionStatus = Literal["recorded", "evicted", "refused", "landed", "ready", "failed", "stopped"]
 
 
-class Step(Answer):
+class Siblings(Answer):
+    """Pods of one workload on two nodes."""
+
+    source: int
+    target: int
+
+
+class Concentration(Answer):
+    """The most pods of one workload on one node, of workloads that have at least two."""
+
+    before: int
+    after: int
+
+
+class Step(Answer, kw_only=True):
     """One eviction of a plan."""
 
     pod: Annotated[str, NAMESPACED]
@@ -23,6 +37,7 @@ class Step(Answer):
     gain_error: Annotated[float, Meta(description="its standard error")]
     cost: Annotated[float, Meta(description="the price of the eviction, in the measure of the gain")]
     reason: str
+    siblings: Annotated[Siblings | UnsetType, Meta(description="pods of its workload there after the step")] = UNSET
 
 
 class Verdict(Answer):
@@ -47,6 +62,7 @@ class Plan(Answer, kw_only=True):
     refused: Annotated[Mapping[str, int], Meta(description="pods by the first check that refused them")]
     placed: Annotated[Sequence[str], Meta(description="waiting pods that would start")]
     empty: Annotated[Sequence[str] | UnsetType, Meta(description="nodes that are or become empty")] = UNSET
+    concentration: Concentration | UnsetType = UNSET
     verdicts: Sequence[Verdict]
     sentence: str
 

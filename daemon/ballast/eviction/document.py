@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from ballast.answers.evictions import Step
+from ballast.answers.evictions import Siblings, Step
 from ballast.answers.views import CheckVerdict, Explanation
 from ballast.eviction.check_input import LOOKED_NOWHERE, GateVerdict
 from ballast.eviction.feasibility import feasibility, misplaced, standing_of
@@ -27,6 +27,7 @@ def as_json(plan: EvictionPlan) -> dict[str, Any]:
         "after": numbers(plan.after),
         "refused": dict(plan.refused),
         "placed": list(plan.placed),
+        "concentration": dict(zip(("before", "after"), plan.concentration, strict=True)),
         **({"empty": list(plan.empty)} if plan.empty is not None else {}),
     }
 
@@ -43,6 +44,7 @@ def steps(plan: EvictionPlan) -> list[Step]:
             gain_error=move.gain_error,
             cost=move.cost,
             reason=move.reason,
+            siblings=Siblings(*move.siblings),
         )
         for move in plan.steps
     ]

@@ -58,6 +58,8 @@ class Move:
     gain_error: float = 0.0
     cost: float = 0.0
     aim: str = ""
+    siblings: tuple[int, int] = (0, 0)
+    """Pods of its workload on the source and on the target after the step."""
 
 
 @dataclass(frozen=True)
@@ -85,6 +87,8 @@ class EvictionPlan:
     placed: tuple[str, ...]
     refusals: tuple[Refusal, ...] = ()
     empty: tuple[str, ...] | None = None
+    concentration: tuple[int, int] = (0, 0)
+    """The most pods of one workload on one node before and after, of workloads that have at least two."""
 
 
 def make_plan(
@@ -215,6 +219,7 @@ class _PlanBuilder:
             ceiling=limits(self._planner.ceiling(self._cluster.aims), self._layout.resources),
             namespaces=self._gate.facts.namespace_labels(),
             attachments=self._gate.facts.attachments,
+            workload=self._cluster.pods.workload,
         )
         # Before any move: a pod without room now may find some later, so it stays movable and is counted at the end.
         stuck, hidden = screening.without_room(placement, open_nodes)
@@ -227,10 +232,11 @@ class _PlanBuilder:
         )
         steps: list[PlannedMove] = []
         moves: list[Move] = []
-        load = self._loads(placement)
+        load, stacked = self._loads(placement), placement.siblings.most()
         admit = self._admission(placement)
         for step in self._planner.steps(cluster, placement, screening.movable, admit, self._spare):
-            moves.append(self._move(step, load))
+            siblings = {row: placement.siblings.there(step.pod, row) for row in (step.source, step.target)}
+            moves.append(replace(self._move(step, load), siblings=(siblings[step.source], siblings[step.target])))
             load = self._loads(placement)
             steps.append(step)
         screening.lower(stuck, "node-fit")
@@ -246,6 +252,7 @@ class _PlanBuilder:
             placed=tuple(pod_name(self._layout.pods[pod]) for step in steps for pod in step.starts),
             refusals=tuple(screening.examples(examples, crowded)),
             empty=None if emptied is None else tuple(self._layout.nodes[row].name for row in emptied),
+            concentration=(stacked, placement.siblings.most()),
         )
 
     def _whole_nodes(self, hand_over: Callable[[int], None], peak: Floats | None) -> WholeNodes:

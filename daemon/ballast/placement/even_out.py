@@ -165,6 +165,9 @@ def _sites(placement: SimulatedPlacement, pod: int, rows: Ints, home: int) -> Bo
     near = placement.neighbours.allowed(pod)
     if near is not None:
         mask &= near[rows]
+    everywhere = np.zeros(len(placement.targets), bool)
+    everywhere[rows] = mask
+    mask = placement.apart(pod, int(rows[home]), everywhere)[rows]
     mask[home] = True
     return np.asarray(mask)
 

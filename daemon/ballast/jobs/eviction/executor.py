@@ -9,7 +9,7 @@ from msgspec import UNSET
 
 from ballast.actuation.eviction.evictor import Attempt, Evictor
 from ballast.actuation.eviction.node_marks import EmptyNodes
-from ballast.answers.evictions import Limits, Plan, Verdict
+from ballast.answers.evictions import Concentration, Limits, Plan, Verdict
 from ballast.cluster.context import Context
 from ballast.eviction.document import numbers, steps
 from ballast.eviction.gate import NAMES
@@ -130,6 +130,7 @@ def plan_document(
         refused=dict(plan.refused),
         placed=plan.placed,
         empty=UNSET if plan.empty is None else plan.empty,
+        concentration=Concentration(*plan.concentration),
         verdicts=tried + refused,
         sentence=sentence,
     )

@@ -13,7 +13,6 @@ from ballast.placement.planners.step import PlannedMove
 Together = Callable[[Sequence[int]], bool]
 """Asked for the pods of a node: whether all of them may be moved in this plan. If so, they count as moved."""
 
-_NONE = np.zeros(0, bool)
 
 TRIED = 50
 """Nodes that could be emptied by their pods alone and are tried, before a plan gives up."""
@@ -177,7 +176,9 @@ class _Consolidation:
 
     def _target(self, pod: int, rows: Ints) -> int | None:
         """The fullest node below the ceiling, so that the others stay easy to empty."""
-        mask = self._placement.open_among(pod, rows) & self._room.open_among(pod, rows) if len(rows) else _NONE
+        if not len(rows):
+            return None
+        mask = self._placement.open_among(pod, rows, alone=True) & self._room.open_among(pod, rows)
         if not mask.any():
             return None
         fullness = np.maximum(self._room.load[rows], self._room.peak[rows]).max(axis=1)

@@ -12,6 +12,7 @@ from ballast.placement.planners.attachment_constraints import AttachmentConstrai
 from ballast.placement.planners.layout import Layout
 from ballast.placement.planners.node_constraints import NodeConstraints
 from ballast.placement.planners.pod_constraints import PodConstraints
+from ballast.placement.planners.siblings import Siblings, numbers_of
 from ballast.scoring.devices.room import PlacedDevices, taken
 
 # Loads that differ by less are the same.
@@ -33,8 +34,12 @@ class SimulatedPlacement:
         ceiling: float | Floats,
         namespaces: Mapping[str, Mapping[str, str]] | None = None,
         attachments: Attachments | None = None,
+        workload: Ints | None = None,
     ) -> None:
-        """Without `attachments` volumes and devices are not looked at; of a kind that is not known they say so."""
+        """Without `attachments` volumes and devices are not looked at; of a kind that is not known they say so.
+
+        `workload` [pod] is a number that the pods of a workload share, -1 without one; None: by their owners.
+        """
         self.layout = layout
         self.targets = targets & layout.known
         self.ceiling: Floats = np.broadcast_to(np.asarray(ceiling, float) + ROUNDING, (len(layout.resources),))
@@ -50,6 +55,11 @@ class SimulatedPlacement:
         """[pod]: the only node that it may be moved to, where that is set."""
         self._whole = np.where(layout.whole > 0, layout.whole, np.nan)
         self._devices = DevicesOfPods(layout)
+        if workload is None:
+            owners = (pod.owner for pod in layout.pods)
+            workload = numbers_of([owner.uid if owner and owner.controller else None for owner in owners])
+        stays = np.array([not pod.deleting for pod in layout.pods], bool)
+        self.siblings = Siblings(workload, np.where(layout.present & stays, layout.on, -1), layout.nodes)
 
     def increments(self, pod: int) -> Floats:
         """[node, resource]: what the pod adds to the load of each node."""
@@ -67,17 +77,43 @@ class SimulatedPlacement:
         return np.asarray(mask if near is None else mask & near)
 
     def open_to(self, pod: int, home: int | None = None) -> Bools:
-        """[node]: other nodes of its pool than `home`, where it is, that can take it and stay under the ceiling."""
-        return self.open_among(pod, np.arange(len(self.layout.nodes)), home)
+        """[node]: other nodes of its pool than `home`, where it is, that can take it and stay under the ceiling.
 
-    def open_among(self, pod: int, rows: Ints, home: int | None = None) -> Bools:
-        """[row]: `open_to` for some nodes alone."""
+        Those are left out where it would make more pods of its workload on a node, then in a zone, than `home` has,
+        unless no others are left.
+        """
         home = int(self.on[pod]) if home is None else home
+        everywhere = np.arange(len(self.layout.nodes))
+        return self._aimed(pod, everywhere, self.apart(pod, home, self._can_take(pod, everywhere, home)))
+
+    def open_among(self, pod: int, rows: Ints, home: int | None = None, *, alone: bool = False) -> Bools:
+        """[row]: `open_to` for some nodes; where they are `alone` the question, no other node has to be left."""
+        home = int(self.on[pod]) if home is None else home
+        mask = self._can_take(pod, rows, home)
+        if self.siblings.alone(pod) or not mask.any():
+            return self._aimed(pod, rows, mask)
+        if alone:
+            everywhere = np.zeros(len(self.layout.nodes), bool)
+            everywhere[rows] = mask
+            return self._aimed(pod, rows, self.apart(pod, home, everywhere)[rows])
+        return self.open_to(pod, home)[rows]
+
+    def _aimed(self, pod: int, rows: Ints, mask: Bools) -> Bools:
+        return mask if self.aims is None else mask & (rows == self.aims[pod])
+
+    def apart(self, pod: int, home: int, mask: Bools) -> Bools:
+        """[node] without those where its workload would be less spread, as far as any are left."""
+        if home < 0 or self.siblings.alone(pod):
+            return mask
+        for worse in (self.siblings.stacked, self.siblings.crowding):
+            kept = mask & ~worse(pod, home)
+            mask = kept if kept.any() else mask
+        return mask
+
+    def _can_take(self, pod: int, rows: Ints, home: int) -> Bools:
         requests = self.layout.asked[pod]
         mask = self.targets[rows] & self.sites.allowed(self.layout.pods[pod].template)[rows]
         mask &= (self.layout.pool[rows] == self.layout.pool[home]) & (rows != home)
-        if self.aims is not None:
-            mask &= rows == self.aims[pod]
         for kind in np.flatnonzero(requests).tolist():
             mask &= self.free[rows, kind] >= requests[kind]
         for resource in range(len(self.layout.resources)):
@@ -102,9 +138,9 @@ class SimulatedPlacement:
         """Whether `open_to` holds for one node of its pool; cheaper."""
         if not self.targets[row] or row == self.on[pod] or (self.aims is not None and row != self.aims[pod]):
             return False
-        if not (self.load[row] + self.increment(pod, row) <= self.ceiling).all():
+        if not (self.load[row] + self.increment(pod, row) <= self.ceiling).all() or not self.runs_on(pod, row):
             return False
-        return self.runs_on(pod, row)
+        return not self.siblings.worse(pod, int(self.on[pod]), row) or bool(self.open_to(pod)[row])
 
     def runs_on(self, pod: int, row: int) -> bool:
         """Whether `feasible` holds for one node; cheaper."""
@@ -126,6 +162,7 @@ class SimulatedPlacement:
             self.free[target] -= requests
             self.load[target] += np.nan_to_num(self.increment(pod, target))
         self._devices.move(pod, home, target)
+        self.siblings.move(pod, home, target)
         self.neighbours.move(pod, target)
 
 

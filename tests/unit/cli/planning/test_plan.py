@@ -15,9 +15,11 @@ def sigma(*loads: float) -> float:
 def test_rebalance_tells_what_each_move_gains(plan: Plan) -> None:
     answer = plan("rebalance", shop(), LOADS)
     assert [step["from"] for step in answer["steps"]] == ["n1"] * 3
-    assert sorted(step["to"] for step in answer["steps"]) == ["n2", "n3", "n3"]
+    assert {step["to"] for step in answer["steps"]} == {"n3"}, "n2 has a pod of each workload"
+    assert {tuple(step["siblings"].values()) for step in answer["steps"]} == {(0, 1)}
+    assert answer["concentration"] == {"before": 1, "after": 1}
     assert answer["before"] == pytest.approx({"cpu": sigma(0.6, 0.1, 0), "memory": sigma(0.6, 0.1, 0)})
-    assert answer["after"]["cpu"] == pytest.approx(sigma(0.3, 0.2, 0.2))
+    assert answer["after"]["cpu"] == pytest.approx(sigma(0.3, 0.1, 0.3))
     fall = sum((answer["before"][k] ** 2 - answer["after"][k] ** 2) / 2 for k in ("cpu", "memory"))
     assert sum(step["gain"] for step in answer["steps"]) == pytest.approx(fall)
     assert answer["placed"] == []
@@ -239,7 +241,7 @@ def test_too_much_silence_stops_everything(plan: Plan) -> None:
 def test_pools_do_not_mix(plan: Plan, monkeypatch: pytest.MonkeyPatch) -> None:
     nodes = [node(f"n{i}", metadata={"labels": {"pool": "a" if i < 3 else "b"}}) for i in (1, 2, 3, 4)]
     pods = [pod(f"p{i}", "1", "1Gi", "n1", f"w{i}") for i in range(6)]
-    cluster = listed(nodes, pods, [pod(f"q{i}", "0", on="n3", owner=f"w{i}") for i in range(6)])
+    cluster = listed(nodes, pods, [pod(f"q{i}", "0", on="n1", owner=f"w{i}") for i in range(6)])
     cluster["items"] += [item for i in range(6) for item in workload(f"w{i}", 2)]
     loads = watcher({"n1": (60, 60), "n2": (20, 20), "n3": (0, 0), "n4": (0, 0)})
     assert {step["to"] for step in plan("rebalance", cluster, loads)["steps"]} == {"n2", "n3", "n4"} - {"n2"}

@@ -36,7 +36,7 @@ def _cluster() -> Any:
         pod("a", "2", "4Gi", on="home", owner="a"),
         pod("r", "1", "35Gi", on="roomy", owner="r"),
         pod("t", "2", "4Gi", on="tight", owner="t"),
-        *(pod(f"other-{name}", "0", "0", on="roomy", owner=name) for name in "art"),
+        *(pod(f"other-{name}", "0", "0", on="home", owner=name) for name in "art"),
         pod("w", "4", "6Gi", owner="w"),
         *(workload(name, 2) for name in "artw"),
     )

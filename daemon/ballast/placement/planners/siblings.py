@@ -1,0 +1,93 @@
+"""How many pods of a workload are on a node and in a zone: a move should raise neither above what its source had.
+
+Losing a node then takes no more of a workload than before, whatever the pods' own rules say. Upstream leaves this to
+the scores of kube-scheduler (podtopologyspread, "system default" constraints); a planned landing passes them by.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+
+import numpy as np
+
+from ballast.model.node import Node
+from ballast.model.sample import Bools, Ints
+
+ZONE = "topology.kubernetes.io/zone"
+
+
+class Siblings:
+    """Follows a placement. `workload` [pod] is a number that the pods of a workload share, -1 without owner."""
+
+    def __init__(self, workload: Ints, on: Ints, nodes: Sequence[Node]) -> None:
+        """`on` [pod] is the row of a node, -1 for pods that are on none or do not count."""
+        self._workload = workload
+        names: dict[str, int] = {}
+        zones = [node.labels.get(ZONE) for node in nodes]
+        self._zone: Ints = np.array([-1 if zone is None else names.setdefault(zone, len(names)) for zone in zones])
+        self._on_nodes: dict[int, Counter[int]] = defaultdict(Counter)
+        self._in_zones: dict[int, Counter[int]] = defaultdict(Counter)
+        for pod in np.flatnonzero((on >= 0) & (workload >= 0)).tolist():
+            self._count(pod, int(on[pod]), 1)
+
+    def move(self, pod: int, home: int, target: int) -> None:
+        """From a node to a node; -1 is none."""
+        if self._workload[pod] >= 0:
+            for row, sign in ((home, -1), (target, 1)):
+                if row >= 0:
+                    self._count(pod, row, sign)
+
+    def there(self, pod: int, row: int) -> int:
+        """Pods of its workload on a node."""
+        number = int(self._workload[pod])
+        return self._on_nodes[number][row] if number >= 0 else 0
+
+    def alone(self, pod: int) -> bool:
+        """Whether it has no siblings on any node."""
+        number = int(self._workload[pod])
+        return number < 0 or self._on_nodes[number].total() <= 1
+
+    def worse(self, pod: int, home: int, row: int) -> bool:
+        """Whether one node is among `stacked` or `crowding`."""
+        number = int(self._workload[pod])
+        if number < 0 or home < 0:
+            return False
+        counts, zone = self._on_nodes[number], int(self._zone[row])
+        if row != home and counts[row] and counts[row] >= counts[home]:
+            return True
+        zones, own = self._in_zones[number], int(self._zone[home])
+        return own >= 0 and zone not in (-1, own) and zones[zone] > 0 and zones[zone] >= zones[own]
+
+    def stacked(self, pod: int, home: int) -> Bools:
+        """[node]: where the pod would make more of its workload than `home` has with it."""
+        counts = self._on_nodes[int(self._workload[pod])]
+        return self._more(counts, home, np.arange(len(self._zone)))
+
+    def crowding(self, pod: int, home: int) -> Bools:
+        """[node]: the same by zone; never within the zone of `home`, nor for nodes without a zone."""
+        zone = int(self._zone[home])
+        if zone < 0:
+            return np.zeros(len(self._zone), bool)
+        return self._more(self._in_zones[int(self._workload[pod])], zone, self._zone)
+
+    def most(self) -> int:
+        """The most pods of one workload on one node, of workloads that have at least two."""
+        several = (counts for counts in self._on_nodes.values() if counts.total() > 1)
+        return max((max(counts.values()) for counts in several), default=0)
+
+    def _more(self, counts: Counter[int], home: int, places: Ints) -> Bools:
+        more = [place for place, count in counts.items() if place != home and 0 < count >= counts[home]]
+        return np.isin(places, more)
+
+    def _count(self, pod: int, row: int, sign: int) -> None:
+        number, zone = int(self._workload[pod]), int(self._zone[row])
+        self._on_nodes[number][row] += sign
+        if zone >= 0:
+            self._in_zones[number][zone] += sign
+
+
+def numbers_of(owners: Sequence[object]) -> Ints:
+    """[pod]: a number that those of the same owner share, -1 where it is None."""
+    numbers: dict[object, int] = {}
+    return np.array([-1 if owner is None else numbers.setdefault(owner, len(numbers)) for owner in owners], np.int64)
