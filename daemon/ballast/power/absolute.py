@@ -27,6 +27,7 @@ from ballast.power.controller_state import (
     ControllerResult,
     ControllerState,
     EnergyMeter,
+    FeedReading,
     PowerPlan,
     Ramp,
     Reason,
@@ -52,9 +53,10 @@ def observe(
     assert at is not None
     assert watts is not None
     if state.seen is not None and at - state.seen >= policy.fallback.after:
-        state = replace(state.settled(), measured=None)
+        state = state.settled()
     before = state.measured
-    state = state.with_sample(at, sample.time, watts)
+    running = {name: autoscaled[name].running if name in autoscaled else count for name, count in replicas.items()}
+    state = state.with_sample(at, sample.time, watts, policy.confirm.below, feed_for(policy, policy.drawn(running)))
     bound = sample.bound
     if policy.energy is not None:
         used = state.energy or EnergyMeter(at, ZERO, at, ZERO)
@@ -64,6 +66,32 @@ def observe(
         bound = rest if bound is None else min(bound, rest)
     tick = _AbsoluteTick(policy, state, at, replicas, autoscaled, needed, state.measured is not before, bound)
     return tick.outcome(begins=state.reference is None)
+
+
+def observe_silence(
+    policy: PowerPolicy,
+    state: ControllerState,
+    sample: Sample,
+    replicas: Mapping[str, int],
+    needed: Mapping[str, int] = NOTHING,
+    autoscaled: Mapping[str, Autoscaled] = NO_AUTOSCALERS,
+) -> ControllerResult | None:
+    """The fall that is due without a usable sample: what runs draws more than the last valid one or the bound allow.
+
+    None where nothing has to fall, and without an absolute budget.
+    """
+    if not policy.absolute or state.plan is not None:
+        return None
+    watts = sample.bound if state.measured is None else state.measured.confirmed
+    if watts is None or sample.at is None:
+        return None
+    held = replace(state, measured=FeedReading(sample.at, watts, watts))
+    tick = _AbsoluteTick(policy, held, sample.at, replicas, autoscaled, needed, False, sample.bound)
+    result = tick.outcome(begins=False)
+    plan = result.state.plan
+    if plan is None or policy.drawn(plan.replicas) >= policy.drawn(replicas):
+        return None
+    return replace(result, state=replace(result.state, measured=state.measured))
 
 
 def carried(policy: PowerPolicy, watts: Fraction) -> Fraction:
@@ -157,8 +185,8 @@ class _AbsoluteTick:
         tick = replace(self, targets=targets, present=present, load=load, usable=usable, repaired=repaired)
         if load > usable:
             return tick._fall()
-        # The newest sample is less than half of the one before. That may be one bad sample, so the level before it
-        # counts until a second one confirms the fall; until then nothing rises either.
+        # The newest sample is far below the one before. That may be one bad sample, so only a part of the fall counts
+        # until a second one confirms it; until then nothing rises either.
         if measured.confirmed != measured.watts:
             return tick._stay(Reason.UNCONFIRMED)
         return tick._rise()

@@ -57,11 +57,11 @@ def observe(
         return ControllerResult(state, Reason.PLAN_OPEN)
     at = sample.at
     if at is None or sample.watts is None or (state.seen is not None and at <= state.seen):
-        return (
-            ControllerResult(state, Reason.INVALID)
-            if policy.paper or at is None
-            else _silence(policy, state, at, replicas)
-        )
+        if policy.paper or at is None:
+            return ControllerResult(state, Reason.INVALID)
+        silence = _silence(policy, state, at, replicas)
+        due = absolute.observe_silence(policy, silence.state, sample, replicas, needed, autoscaled)
+        return due or silence
     if policy.paper:
         return paper.observe(policy, replace(state, seen=at), at, sample.watts, replicas)
     if policy.absolute:

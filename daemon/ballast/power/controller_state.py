@@ -73,22 +73,28 @@ class ChangeWindow:
         return ChangeWindow(self.since, self.first, min(self.low, watts), max(self.high, watts), self.count + 1)
 
 
+NONE = Fraction(0)
+
+
 @dataclass(frozen=True, slots=True)
 class FeedReading:
     """A sample of the feed: its own time (seconds), its watts, and the watts that count.
 
-    They differ after a fall of more than half, which a second sample must confirm.
+    They differ after a large fall: a part of it is believed at once, the rest once a second sample confirms it.
     """
 
     time: Fraction
     watts: Fraction
     confirmed: Fraction
 
-    def then(self, time: Fraction, watts: Fraction) -> FeedReading:
+    @classmethod
+    def after(cls, last: Fraction, time: Fraction, watts: Fraction, below: Fraction) -> FeedReading:
+        """A sample after one of `last` watts; no more than down to `below` times that is believed at once."""
+        return cls(time, watts, max(watts, min(last, last * below)) if watts < last else watts)
+
+    def then(self, time: Fraction, watts: Fraction, below: Fraction) -> FeedReading:
         """The next sample; the same one where its time is not later."""
-        if time <= self.time:
-            return self
-        return FeedReading(time, watts, watts if 2 * watts >= self.watts else self.watts)
+        return self if time <= self.time else FeedReading.after(self.watts, time, watts, below)
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,11 +211,16 @@ class ControllerState:
         """The state in STABLE, without window and ramp; the reference stays."""
         return replace(self, mode=ControllerMode.STABLE, window=None, ramp=None)
 
-    def with_sample(self, at: Fraction, time: Fraction | None, watts: Fraction) -> ControllerState:
-        """The state after a sample at the tick `at`; `time` is the sample's own, where it is known."""
+    def with_sample(
+        self, at: Fraction, time: Fraction | None, watts: Fraction, below: Fraction = NONE, runs: Fraction = NONE
+    ) -> ControllerState:
+        """The state after a sample at the tick `at`; `time` is the sample's own, where it is known.
+
+        `below` is `confirm.below` of the policy; the first sample is held against the watts for what `runs`.
+        """
         time = at if time is None else time
         before = self.measured
-        measured = FeedReading(time, watts, watts) if before is None else before.then(time, watts)
+        measured = FeedReading.after(runs, time, watts, below) if before is None else before.then(time, watts, below)
         return replace(self, seen=at, measured=measured)
 
     def committed(self) -> ControllerState:

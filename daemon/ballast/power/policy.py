@@ -17,6 +17,7 @@ from ballast.power.feed_spec import DEFAULT_FLOOR, EnergySpec, FeedSpec, Schedul
 from ballast.power.sections import (
     Actuation,
     BudgetKind,
+    Confirm,
     Decrease,
     EmergencyDrop,
     Fallback,
@@ -24,6 +25,7 @@ from ballast.power.sections import (
     Increase,
     MaxStep,
     Needs,
+    NoEffect,
     Nominal,
     PolicySection,
     Rounding,
@@ -145,6 +147,9 @@ class PowerPolicy(PolicySection):
     rounding: Rounding | None = None
     on_foreign_change: ForeignChanges = ForeignChanges.REBASE
     fallback: Fallback = Fallback()
+    confirm: Confirm = Confirm()
+    on_no_effect: NoEffect = NoEffect.SHED
+    """What follows when an action had no measured effect."""
     restore_first: bool = True
     hot_pods_first: bool = False
     """Whether a direct reduction first marks the pods on the hottest nodes as the cheapest to delete."""

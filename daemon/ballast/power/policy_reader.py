@@ -47,6 +47,12 @@ def unusable_at(policy: PowerPolicy, interval: Fraction, called: str) -> Iterato
                 f"{name}.window is {number(side.window)}s, shorter than one tick: {called} is {number(interval)}s. "
                 "Lengthen the window to at least two ticks, or set it to 0."
             )
+    if policy.fallback.after < 2 * interval and not policy.paper:
+        yield (
+            f"fallback.after is {number(policy.fallback.after)}s, shorter than two ticks: {called} is "
+            f"{number(interval)}s, so every tick would count as silence. Give at least {number(2 * interval)}s, or "
+            "shorten the interval."
+        )
 
 
 def not_to_run(policy: PowerPolicy) -> Iterator[str]:

@@ -1,12 +1,12 @@
 """Runs a recorded feed through the daemon's own controller, and computes the figures that describe the run.
 
-Every plan is applied at once.
+The controller ticks at each row and, as in the daemon, every interval between rows. Every plan is applied at once.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from itertools import pairwise
@@ -27,7 +27,7 @@ NO_WATTS: Mapping[str, Fraction] = MappingProxyType({})
 
 @dataclass(frozen=True, slots=True)
 class Tick:
-    """One sample and the state after it."""
+    """One row and the state after it."""
 
     t: Fraction | None
     """Seconds since the first row; None where the row has no time."""
@@ -37,12 +37,16 @@ class Tick:
     reference: Fraction | None
     """Watts; None before the first valid sample."""
     delta: int
-    """Change of the total of replicas in this tick."""
+    """Change of the total of replicas since the row before."""
     replicas: Mapping[str, int]
     """By namespace/name: what runs, of an autoscaled target the smaller of cap and demand."""
     reason: str
     caps: Mapping[str, int | None] = field(default_factory=dict)
     """By namespace/name; None without a cap."""
+    allowed: Fraction | None = None
+    """Watts that may be drawn: the least of feed, bound and energy; None without an absolute budget."""
+    drawn: Fraction | None = None
+    """Watts that the replicas draw, with the base power."""
 
     @property
     def total(self) -> int:
@@ -60,6 +64,8 @@ class Tick:
             "replicas": dict(self.replicas),
             "caps": dict(self.caps),
             "reason": self.reason,
+            "allowed": _number(self.allowed),
+            "drawn": _number(self.drawn),
         }
 
 
@@ -130,22 +136,28 @@ def replay(
     watts_true: Mapping[str, Fraction] = NO_WATTS,
     schedule: Schedule | None = None,
     needed: RecordedDemand = NO_DEMAND,
+    interval: Fraction | None = None,
 ) -> Replay:
-    """One tick for each sample, starting with `replicas` by namespace/name.
+    """One tick for each sample, and one every `interval` seconds until the next, starting with `replicas` by
+    namespace/name.
 
     Targets with a `demand` have an autoscaler whose own maximum is their `max`. `watts_true` are the watts that a
     replica really draws, by namespace/name. `needed` are the replicas that members with `needs` need for their load.
     """
     world = _World(policy, dict(sorted(replicas.items())), demand)
-    state, ticks = ControllerState(), []
+    state, ticks, listed = ControllerState(), [], world.replicas
+    moves = bool(policy.energy or schedule or demand.rows or needed.rows or meter_of(policy, watts_true))
     actions = cancels = 0
     start: Fraction | None = None
     ideal, ledger = Ideal(policy, world.replicas), FeedUtilisation(policy, world.replicas, watts_true)
-    meter = Meter(policy) if policy.consumption is not None and watts_true else None
-    for sample in samples:
+    meter = meter_of(policy, watts_true)
+    skipping = False
+    for sample, is_row in _ticks(samples, None if policy.paper else interval):
+        if skipping and not is_row:
+            state = replace(state, seen=sample.at)
+            continue
         start = sample.at if start is None else start
         valid = sample.watts is not None and sample.at is not None and (state.seen is None or sample.at > state.seen)
-        before = world.replicas
         world.wait(sample.at)
         if sample.at is not None and schedule is not None and policy.schedule is not None:
             sample = replace(sample, bound=schedule.bound(sample.at, policy.schedule.lead))
@@ -157,21 +169,57 @@ def replay(
         state = world.follow(outcome)
         actions += world.changed
         cancels += outcome.cancelled
+        # Nothing changes until the next row: the same sample finds the same replicas again.
+        skipping = valid and not (moves or world.changed or state.ramp) and state.mode is ControllerMode.STABLE
+        if sample.watts is not None and valid and sample.at is not None:
+            ledger.add(sample.at, sample.watts, world.replicas, world.most(needs))
+        if not is_row:
+            continue
         tick = Tick(
             t=None if sample.at is None or start is None else sample.at - start,
             watts=sample.watts if valid else None,
             state=state.mode,
             reference=None if state.reference is None else state.reference + base_of(policy),
-            delta=sum(world.replicas.values()) - sum(before.values()),
+            delta=sum(world.replicas.values()) - sum(listed.values()),
             replicas=world.replicas,
             reason=outcome.reason,
             caps=world.caps,
+            allowed=_allowed(policy, state, sample),
+            drawn=world.drawn(watts_true) if policy.absolute else None,
         )
+        listed = world.replicas
         ticks.append(tick)
         if tick.watts is not None and sample.at is not None:
             ideal.compare(tick.watts, tick.total)
-            ledger.add(sample.at, tick.watts, tick.replicas, world.most(needs))
     return Replay(ticks, actions, cancels, ideal.mean(), ledger.over(), ledger.unused())
+
+
+def meter_of(policy: PowerPolicy, watts_true: Mapping[str, Fraction]) -> Meter | None:
+    """What learns the watts of replicas, where their true ones are given."""
+    return Meter(policy) if policy.consumption is not None and watts_true else None
+
+
+def _ticks(samples: Iterable[Sample], interval: Fraction | None) -> Iterator[tuple[Sample, bool]]:
+    """(sample, whether it is a row): rows, and the last row again every interval until the next one."""
+    row: Sample | None = None
+    for sample in samples:
+        if interval is not None and row is not None and row.at is not None and sample.at is not None:
+            at = row.at + interval
+            while at < sample.at:
+                yield Sample(at, row.watts, row.at), False
+                at += interval
+        row = sample
+        yield sample, True
+
+
+def _allowed(policy: PowerPolicy, state: ControllerState, sample: Sample) -> Fraction | None:
+    """The least of the last feed, the bound and what the energy of the period leaves."""
+    if not policy.absolute:
+        return None
+    known = [sample.bound, None if state.measured is None else state.measured.watts]
+    if policy.energy is not None and state.energy is not None:
+        known.append(policy.energy.watts(state.energy.used, policy.energy.per - (state.energy.at - state.energy.since)))
+    return min((watts for watts in known if watts is not None), default=None)
 
 
 class _World:

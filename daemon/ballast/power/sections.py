@@ -80,6 +80,13 @@ class WhenSilent(StrEnum):
     REPLICAS = "replicas"
 
 
+class NoEffect(StrEnum):
+    """What follows when an action had no measured effect: nothing rises and falls go on, or nothing is changed."""
+
+    SHED = "shed"
+    HOLD = "hold"
+
+
 class Actuation(StrEnum):
     """How targets may be changed: as detected, by replicas alone, by caps alone, or not at all."""
 
@@ -149,6 +156,16 @@ class Fallback(PolicySection):
     after: Period = Fraction(300)
     policy: WhenSilent = WhenSilent.HOLD
     replicas: Mapping[str, Count] | None = None
+
+
+class Confirm(PolicySection):
+    """How much of a fall of the feed one sample may cause.
+
+    A fall below this part of the last sample is carried out down to that part at once, the rest when a second sample
+    with another time confirms it.
+    """
+
+    below: OpenShare = Fraction(1, 2)
 
 
 class Nominal(PolicySection):

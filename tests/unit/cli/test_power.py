@@ -72,6 +72,8 @@ def test_replay_follows_a_fall_and_comes_back(ballast: Run, policy: Path, tmp_pa
         "replicas": {"prod/api": 20, "prod/frontend": 10, "prod/worker": 15},
         "caps": {"prod/api": None, "prod/frontend": None, "prod/worker": None},
         "reason": "Bootstrapped",
+        "allowed": None,
+        "drawn": None,
     }
     assert [tick["delta"] for tick in ticks if tick["delta"]] == [-9, 9]
     assert [(tick["t"], tick["delta"]) for tick in ticks if tick["delta"]] == [(180.0, -9), (345.0, 9)]
@@ -291,7 +293,7 @@ power:
     code, out, err = ballast("power", "replay", "--policy", str(one), "--feed", str(feed), "-o", "json")
     assert (code, err) == (0, "")
     found = [tick["replicas"]["shop/web"] for tick in json.loads(out)["ticks"]]
-    assert found == [4, 4, 8, 8, 4]
+    assert found == [4, 4, 8, 5, 4]
     bare = written(tmp_path / "bare.csv", "time,watts\n0,100\n30,300\n")
     _, _, err = ballast("power", "replay", "--policy", str(one), "--feed", str(bare))
     assert "needs of shop/web are not followed: the feed has no column shop/web" in err

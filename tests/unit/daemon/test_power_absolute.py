@@ -159,7 +159,7 @@ def test_what_an_autoscaler_wants_beyond_its_cap_is_unmet_demand() -> None:
     one = power_run({})
     one.cluster.counts = {"ns/t0": 40}
     hpa(one, "ns/t0", running=30)
-    assert one.tick(100.0).outcome.unmet_demand == 20
+    assert one.tick(200.0).outcome.unmet_demand == 10
 
 
 @pytest.mark.parametrize("budget", ["absolute", "anchor"])
@@ -273,8 +273,22 @@ def measured(one: PowerRun, watts: float, consumed: float, **now: Any) -> TickRe
     return view
 
 
-def test_a_fall_whose_effect_does_not_come_stops_the_policy() -> None:
+def test_a_further_fall_is_carried_out_though_the_last_one_had_no_effect() -> None:
     one = metered({}, {})
+    for watts, ticks in ((200, 2), (100, 30)):
+        for _ in range(ticks):
+            view = measured(one, watts, 200)
+    assert view.inputs.missed is not None
+    assert view.inputs.missed.stops
+    measured(one, 50, 200)
+    assert one.total == 5
+    for _ in range(20):
+        measured(one, 300, 200)
+    assert one.total == 5, "nothing rises meanwhile"
+
+
+def test_a_fall_whose_effect_does_not_come_stops_a_policy_that_holds() -> None:
+    one = metered({}, {}, onNoEffect="hold")
     for _ in range(2):
         measured(one, 200, 200)
     for _ in range(30):
@@ -290,7 +304,7 @@ def test_a_fall_whose_effect_does_not_come_stops_the_policy() -> None:
 
 
 def test_a_confirmed_baseline_lets_a_stopped_policy_go_on() -> None:
-    one = metered({}, {})
+    one = metered({}, {}, onNoEffect="hold")
     measured(one, 200, 200)
     for _ in range(30):
         measured(one, 100, 200)

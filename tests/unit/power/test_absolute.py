@@ -42,8 +42,39 @@ def test_a_fall_counts_at_the_next_sample_a_rise_after_its_window() -> None:
     assert [tick.reason for tick in run.ticks][:2] == ["ScaledDown", "IncreaseDetected"]
 
 
-def test_the_first_valid_sample_is_judged_already() -> None:
-    assert totals(follow(absolute({}), [None, 100.0], t0=40)) == [40, 10]
+def test_the_first_valid_sample_is_judged_already_and_confirmed_like_any_other() -> None:
+    assert totals(follow(absolute({}), [None, 250.0], t0=40)) == [40, 25]
+    assert totals(follow(absolute({}), [None, 100.0, 100.0], t0=40)) == [40, 20, 10]
+    assert totals(follow(absolute({}), [0.0, 400.0, 400.0, 400.0, 400.0, 400.0], t0=40))[0] == 20
+    assert totals(follow(absolute({}, confirm={"below": 0.9}), [None, 100.0], t0=40)) == [40, 36]
+
+
+@pytest.mark.parametrize("silence", [4, 24, 100])
+def test_one_sample_of_nothing_after_a_silence_never_takes_all(silence: int) -> None:
+    feed = [400.0] * 3 + [None] * silence + [0.0] + [400.0] * 8
+    counts = totals(follow(absolute({}), feed, t0=40))
+    assert min(counts) == 20
+    assert counts[-1] == 40
+
+
+def test_a_bound_and_the_last_level_hold_while_the_feed_is_silent() -> None:
+    one, counts = absolute({}), {"ns/t0": 40}
+    state = observe(one, ControllerState(), Sample(Fraction(0), Fraction(400), Fraction(0)), counts).state
+
+    def silent(at: int, running: int, bound: int | None) -> int:
+        sample = Sample(Fraction(at), None, None, None if bound is None else Fraction(bound))
+        plan = observe(one, state, sample, {"ns/t0": running}).state.plan
+        return running if plan is None else plan.replicas["ns/t0"]
+
+    for at in (15, 400):
+        assert silent(at, 40, None) == 40
+        assert silent(at, 60, None) == 40, "what others add is trimmed to the last level"
+        assert silent(at, 40, 100) == 10
+        assert silent(at, 8, 100) == 8
+    sample = Sample(Fraction(15), None, None, Fraction(100))
+    fresh = observe(one, ControllerState(), sample, counts).state.plan
+    assert fresh is not None
+    assert fresh.replicas == {"ns/t0": 10}
 
 
 def test_a_rise_takes_what_the_lowest_sample_of_its_window_carries() -> None:
@@ -82,10 +113,11 @@ def test_what_someone_sets_at_night_holds_neither_by_night_nor_by_day(hour: int)
 
 def test_a_single_sample_of_nothing_is_no_night() -> None:
     one = absolute({})
-    assert totals(follow(one, [400.0, 0.0, 400.0, 0.0, 0.0], t0=40)) == [40, 40, 40, 40, 0]
+    assert totals(follow(one, [400.0, 0.0, 400.0, 0.0, 0.0], t0=40)) == [40, 20, 20, 20, 0]
     run = follow(one, [400.0, 150.0, 60.0, 60.0], t0=40)
-    assert totals(run) == [40, 40, 15, 6]
-    assert run.ticks[1].reason == Reason.UNCONFIRMED
+    assert totals(run) == [40, 20, 7, 6]
+    assert totals(follow(one, [400.0, 150.0, 150.0], t0=40)) == [40, 20, 15]
+    assert follow(one, [400.0, 150.0], t0=18).ticks[1].reason == Reason.UNCONFIRMED
     assert totals(follow(one, [400.0, 200.0], t0=40)) == [40, 20]
 
 
@@ -94,8 +126,10 @@ def test_two_ticks_over_one_sample_confirm_nothing() -> None:
     state = observe(one, ControllerState(), Sample(Fraction(0), Fraction(400), Fraction(0)), counts).state
     for at in (15, 30, 45):
         outcome = observe(one, state, Sample(Fraction(at), Fraction(100), Fraction(10)), counts)
-        state = outcome.state
-        assert state.plan is None
+        if outcome.state.plan is not None:
+            counts = dict(outcome.state.plan.replicas)
+        state = outcome.state.committed()
+        assert counts == {"ns/t0": 20}
     again = observe(one, state, Sample(Fraction(60), Fraction(100), Fraction(55)), counts)
     assert again.state.plan is not None
     assert again.state.plan.replicas == {"ns/t0": 10}
@@ -129,7 +163,9 @@ def test_different_watts_fill_what_they_can() -> None:
 
 def test_what_the_minima_forbid_is_unmet_with_any_watts() -> None:
     one = absolute({"min": 2, "wattsPerReplica": 100}, {"min": 2, "wattsPerReplica": 50})
-    outcome = observe(one, ControllerState(), Sample.of(0, 100.0), {"ns/t0": 4, "ns/t1": 4})
+    first = observe(one, ControllerState(), Sample.of(0, 100.0), {"ns/t0": 4, "ns/t1": 4}).state.committed()
+    outcome = observe(one, first, Sample.of(5, 100.0), {"ns/t0": 2, "ns/t1": 2})
+    outcome = observe(one, first, Sample.of(5, 100.0), {"ns/t0": 4, "ns/t1": 4})
     assert outcome.state.plan is not None
     assert outcome.state.plan.replicas == {"ns/t0": 2, "ns/t1": 2}
     assert outcome.unmet < 0

@@ -14,7 +14,17 @@ from ballast.base import log
 from ballast.base.errors import UsageError
 from ballast.cli.output import Output, OutputOption
 from ballast.cli.power.chart import drawing
-from ballast.cli.power.inputs import check, choose, demand_of, needs_of, policies, recorded, starting, watts_true_of
+from ballast.cli.power.inputs import (
+    check,
+    choose,
+    demand_of,
+    interval_of,
+    needs_of,
+    policies,
+    recorded,
+    starting,
+    watts_true_of,
+)
 from ballast.power.allocation import ReplicaAllocation
 from ballast.power.allocation import allocate as split
 from ballast.power.anchor import affordable, load_of, targets_of, wanted_change
@@ -64,6 +74,10 @@ def replay(
         list[str] | None,
         typer.Option(metavar="NS/NAME=W", help="Watts that a replica really draws. Can be repeated."),
     ] = None,
+    interval: Annotated[
+        str | None,
+        typer.Option(metavar="DURATION", help="Time between two ticks. Default: BALLAST_TELEMETRY__INTERVAL."),
+    ] = None,
     compat: Annotated[Compat | None, typer.Option(help="Follow the published model exactly.")] = None,
     plot: Annotated[Path | None, typer.Option(metavar="FILE.svg", help="Draw watts and replicas to this file.")] = None,
     output: OutputOption = Output.TABLE,
@@ -77,7 +91,8 @@ def replay(
         chosen = chosen.model_copy(update={"compat": compat.value})
     start = starting(chosen, replicas or ())
     samples = _samples(chosen, feed, span, step)
-    _warn(check(chosen, usual_gap(samples)))
+    every = interval_of(interval, samples)
+    _warn(check(chosen, usual_gap(samples), every))
     recorded_demand = NO_DEMAND if demand is None else demand_of(chosen, demand)
     true = watts_true_of(chosen, watts_true or ())
     unknown = [target for target, place in chosen.places.items() if place.member.measured and target not in true]
@@ -87,7 +102,7 @@ def replay(
         )
     needed = NO_DEMAND if feed is None else needs_of(chosen, feed)
     _warn(_not_followed(chosen, needed))
-    result = follow(chosen, samples, start, recorded_demand, true, recorded_schedule(chosen), needed)
+    result = follow(chosen, samples, start, recorded_demand, true, recorded_schedule(chosen), needed, every)
     if plot is not None:
         _write(plot, drawing(result, chosen))
     if output is Output.JSON:
@@ -121,9 +136,10 @@ def allocate(
     if not (delta or feed or span):
         raise UsageError("Give --delta N, or a feed (--feed FILE.csv, or --range START,END --step DURATION).")
     samples = _samples(chosen, feed, span, step) if feed or span else []
-    _warn(check(chosen, usual_gap(samples)))
+    every = interval_of(None, samples)
+    _warn(check(chosen, usual_gap(samples), every))
     if samples and delta:
-        counts = dict(follow(chosen, samples, counts).ticks[-1].replicas)
+        counts = dict(follow(chosen, samples, counts, interval=every).ticks[-1].replicas)
     deltas = delta or [_change(chosen, counts, samples)]
     answers = []
     for change in deltas:

@@ -61,6 +61,17 @@ def choose(found: Sequence[PowerPolicy], name: str | None) -> PowerPolicy:
     return named[0]
 
 
+def interval_of(text: str | None, samples: Sequence[Sample]) -> Fraction | None:
+    """Seconds between two ticks; None where rows have no time. Raises UsageError."""
+    try:
+        interval = exact(float(load().telemetry.interval)) if text is None else seconds(text)
+    except ValueError:
+        interval = Fraction(0)
+    if interval <= 0:
+        raise UsageError(f"--interval {text}: expected a duration such as 30s.")
+    return interval if any(sample.at is not None for sample in samples) else None
+
+
 def starting(policy: PowerPolicy, given: Sequence[str]) -> dict[str, int]:
     """Initial replicas by namespace/name, from `--replicas`, else from the policy. Raises UsageError."""
     counts = {name: place.member.start for name, place in policy.places.items()}
@@ -75,9 +86,13 @@ def starting(policy: PowerPolicy, given: Sequence[str]) -> dict[str, int]:
     return counts
 
 
-def check(policy: PowerPolicy, gap: Fraction | None = None) -> Iterator[str]:
-    """Yields warnings. Raises SettingsError if the windows do not fit `gap`, the seconds between two rows."""
-    problems = [] if gap is None else [f"power: {text}" for text in unusable_at(policy, gap, _GAP)]
+def check(policy: PowerPolicy, gap: Fraction | None = None, interval: Fraction | None = None) -> Iterator[str]:
+    """Yields warnings. Raises SettingsError if the windows do not fit the ticks: `gap` is seconds between two rows,
+    `interval` between two ticks.
+    """
+    by_rows = gap is not None and (interval is None or gap < interval)
+    every, called = (gap, _GAP) if by_rows else (interval, "--interval")
+    problems = [] if every is None else [f"power: {text}" for text in unusable_at(policy, every, called)]
     if problems:
         raise SettingsError(*problems)
     yield from (f"power: {text}" for text in remarks(policy, gap))

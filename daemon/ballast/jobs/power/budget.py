@@ -31,7 +31,7 @@ from ballast.power.controller import is_emergency, observe, resumed, review_plan
 from ballast.power.controller_state import ControllerResult, ControllerState, PowerPlan, Reason, Sample
 from ballast.power.learning import Meter
 from ballast.power.policy import PowerPolicy
-from ballast.power.sections import Need
+from ballast.power.sections import Need, NoEffect
 from ballast.power.values import exact
 from ballast.telemetry.feeds.budget_feed import Watts
 
@@ -189,7 +189,7 @@ class PolicyController:
             return TickDecision(words="waiting for the first measurement of watts per replica", limit=limit)
         if not inputs.participants.changeable:
             return TickDecision(IdleReason.NO_TARGETS, "no target takes part", limit=limit)
-        if missed is not None and missed.stops:
+        if missed is not None and missed.stops and self.policy.on_no_effect is NoEffect.HOLD:
             words = f"nothing more is changed, an action had no effect: {missed.text}"
             return TickDecision(IdleReason.NO_EFFECT, words, limit=limit)
         return None
@@ -245,6 +245,8 @@ class PolicyController:
         sample = Sample(now.at, watts.watts, None if time is None else exact(time), watts.bound)
         needed = {name: need.least for name, need in inputs.needs.items()}
         result = observe(policy, before, sample, counts, needed, inputs.autoscaled)
+        if inputs.missed is not None and inputs.missed.stops:
+            result = _without_rise(policy, result, counts)
         self._limit = _limit(result, self._limit)
         foreign = sum(counts.get(name, count) != count for name, count in before.last.items()) if begun else 0
         decision = TickDecision(
@@ -387,6 +389,14 @@ def _begun(policy: PowerPolicy, state: ControllerState) -> bool:
 
 
 _DECIDED = (Reason.SCALED_UP, Reason.SCALED_DOWN, Reason.EMERGENCY, Reason.AT_LIMIT, Reason.ROUNDS_TO_ZERO)
+
+
+def _without_rise(policy: PowerPolicy, result: ControllerResult, counts: Mapping[str, int]) -> ControllerResult:
+    """An action had no effect: a further fall is carried out all the same, a rise is not."""
+    plan = result.state.plan
+    if plan is None or policy.drawn({**counts, **plan.replicas}) <= policy.drawn(counts):
+        return result
+    return replace(result, state=replace(result.state, plan=None), reason=Reason.INSIDE)
 
 
 def _limit(result: ControllerResult, before: str | None) -> str | None:
