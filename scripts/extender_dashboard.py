@@ -56,7 +56,9 @@ def _decisions() -> list[Panel]:
             [
                 ("assumed", f"max(ballast_extender_assumed{{{OF}}})"),
                 ("reserved", f"max(ballast_extender_reserved{{{OF}}})"),
+                ("of pods not shown yet", f"max(ballast_extender_unseen{{{OF}}})"),
             ],
             unit="none",
         ),
+        lines("How late the watch was", [("lag", f"max(ballast_extender_watch_lag_seconds{{{OF}}})")], unit="s"),
     ]
