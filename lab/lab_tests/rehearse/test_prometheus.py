@@ -156,6 +156,17 @@ def test_a_recording_is_rehearsed_without_the_cluster(run: Run, prometheus: Fake
     assert prometheus.queries == []
 
 
+def test_where_pyarrow_is_not_installed_parts_are_csv(
+    run: Run, prometheus: FakePrometheus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = json.loads(run("--prometheus", prometheus.url, *SPAN, "-o", "json")[1])
+    monkeypatch.setattr(recorder.tables, "find_spec", lambda name: None)
+    out = tmp_path / "recording"
+    assert run("record", "--prometheus", prometheus.url, *SPAN, "--out", out)[0] == 0
+    assert {path.suffix for path in (out / "pod_usage").iterdir()} == {".gz"}
+    assert json.loads(run("--recording", out, "-o", "json")[1]) == whole
+
+
 def test_gaps_of_prometheus_are_named(run: Run, prometheus: FakePrometheus) -> None:
     """It was down for the last half hour."""
     prometheus.until = BEGIN + (MINUTES - 30) * 60
