@@ -9,7 +9,6 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import numpy as np
@@ -98,7 +97,8 @@ class _Recorder:
         self._settings, self._folder, self._asked, self._most_bytes = settings, folder, asked, most_bytes
         self._client = PrometheusClient(settings)
         self._source = PrometheusSource(settings, Metrics())
-        self._series = 0
+        self._most: dict[str, int] = {}
+        """By resource, how many times an answer has at most."""
         self._silence = ""
 
     def record(self, cluster: object, source: str, progress: Progress) -> None:
@@ -195,15 +195,10 @@ class _Recorder:
     def _of_pods(self, path: Path, first: float, last: float) -> None:
         step = self._asked.step
         times = np.arange(first, last + step / 2, step)
+        answers = {name: self._ask(name, first, last) for name in RESOURCES}
         rows: dict[str, int] = {}
-        answers: dict[str, list[tuple[int, list[str], Floats]]] = {}
-        for name in RESOURCES:
-            answers[name] = [
-                (round((start - first) / step), titles, values)
-                for start, titles, values in self._ask(name, first, last)
-            ]
-            for _, titles, _ in answers[name]:
-                rows.update((title, len(rows)) for title in titles if title not in rows)
+        for _, titles, _ in (answer for of_resource in answers.values() for answer in of_resource):
+            rows.update((title, len(rows)) for title in titles if title not in rows)
         values = np.full((len(RESOURCES), len(rows), len(times)), np.nan)
         for column, name in enumerate(RESOURCES):
             for place, titles, found in answers[name]:
@@ -211,17 +206,21 @@ class _Recorder:
         if np.isfinite(values).any():
             tables.write_part(path, "pod", RESOURCES, times, list(rows), values)
 
-    def _ask(self, resource: str, first: float, last: float) -> Any:
-        """(first time, namespace/name of each pod, [pod, time]) of each answer."""
-        count = round((last - first) / self._asked.step) + 1
-        most = max(1, MOST_SAMPLES // max(self._series, 10_000))
+    def _ask(self, resource: str, first: float, last: float) -> list[tuple[int, list[str], Floats]]:
+        """(place of the first time, namespace/name of each pod, [pod, time]) of each answer."""
+        step, answers = self._asked.step, []
+        count = round((last - first) / step) + 1
         text = pod_query(self._settings, resource)
-        for start, table in kube_state.ask(
-            self._client, text, ("namespace", "pod"), first, self._asked.step, count, most
-        ):
-            self._series = max(self._series, len(table))
+        most = self._most.get(resource, count)
+        for start, table in kube_state.ask(self._client, text, ("namespace", "pod"), first, step, count, most):
             titles = [f"{space}/{name}" for space, name in zip(*table.columns.values(), strict=True)]
-            yield start, titles, table.values
+            answers.append((round((start - first) / step), titles, table.values))
+        if len(answers) > 1:
+            # As many as were answered this time, and few enough for the limits of the server.
+            times = max(found.shape[1] for _, _, found in answers)
+            series = max(len(titles) for _, titles, _ in answers)
+            self._most[resource] = max(1, min(times, MOST_SAMPLES // max(series, 1)))
+        return answers
 
 
 def pod_query(settings: Settings, resource: str) -> str:
