@@ -107,6 +107,8 @@ class _Recorder:
         self._check(folder)
         state = read_kube_state(self._client, self._settings, asked.begin, asked.end)
         nodes = self._nodes(state, cluster, source)
+        if state is not None:
+            self._most = dict.fromkeys(RESOURCES, max(1, MOST_SAMPLES // max(len(state.pods), 1)))
         names = NodeNames(
             sorted(nodes, key=lambda node: node.name),
             identity=self._settings.telemetry.node_identity,

@@ -122,6 +122,15 @@ def test_answers_that_are_too_large_are_asked_in_smaller_pieces(run: Run, promet
     assert run("--prometheus", f"{prometheus.url}/", *SPAN, "-o", "json")[1] == whole[1]
 
 
+def test_a_query_asks_for_as_many_times_as_the_pods_permit(
+    run: Run, prometheus: FakePrometheus, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """49 pods at 10 times are 490 samples."""
+    monkeypatch.setattr(recorder, "MOST_SAMPLES", 499)
+    assert run("--prometheus", prometheus.url, *SPAN)[0] == 0
+    assert max(times for query, times in prometheus.queries if "container_" in query) == 10
+
+
 def test_no_query_takes_more_than_its_share_of_the_limits(run: Run, prometheus: FakePrometheus) -> None:
     """At most 2 % of 11,000 points for each series."""
     run("--prometheus", prometheus.url, *SPAN)
