@@ -1,7 +1,7 @@
 """No plan breaks a budget, a limit or a minimum, in any order of execution and with failures in between."""
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
@@ -11,7 +11,7 @@ from hypothesis import given, target
 from hypothesis import strategies as st
 
 from ballast.eviction.facts import ClusterObjects, Facts
-from ballast.eviction.gate import Gate
+from ballast.eviction.gate import NAMES, NUMBER, PASSED, Gate, refusals
 from ballast.eviction.history import History
 from ballast.eviction.plan import Aims, EvictionPlan, Kind, make_plan
 from ballast.eviction.rules import EvictionLimit, GateRules
@@ -203,3 +203,46 @@ def test_every_pod_that_is_considered_is_moved_or_refused_once(world: World, kin
     told = Counter(each.check for each in plan.refusals)
     assert all(count == min(2, plan.refused[check]) for check, count in told.items())
     assert all(each.reason for each in plan.refusals)
+
+
+@st.composite
+def odd_pods(draw: st.DrawFn, world: World) -> tuple[Pod, ...]:
+    """Its pods, some young, ending, ended, unready, annotated, of another scheduler or of high priority."""
+    notes = st.sampled_from(
+        [{}, {}, {"ballast.dev/evict": "true"}, {"ballast.dev/evict": "false"}, {"ballast.dev/evict-lifts": "min-age"}]
+    )
+    return tuple(
+        msgspec.structs.replace(
+            pod,
+            created=draw(st.sampled_from([1.0, 1.0, NOW - 61.0, NOW - 60.0, NOW - 59.0, NOW])),
+            deleting=draw(rarely()),
+            phase="Succeeded" if draw(rarely()) else pod.phase,
+            ready=pod.ready and not draw(rarely()),
+            priority=draw(st.sampled_from([0, 0, 0, 2_000_000_001])),
+            annotations=draw(notes),
+            scheduler_name=draw(st.sampled_from(["default-scheduler", "default-scheduler", "other"])),
+        )
+        for pod in world.pods
+    )
+
+
+def rarely() -> st.SearchStrategy[bool]:
+    return st.sampled_from([False] * 9 + [True])
+
+
+@given(worlds(), st.data())
+@examples(250)
+def test_screening_many_pods_says_what_judging_each_of_them_says(world: World, data: st.DataObject) -> None:
+    pods = data.draw(odd_pods(world))
+    known = frozenset(pod.uid for pod in pods if data.draw(rarely()))
+    rules = replace(world.rules, min_pod_age=data.draw(st.sampled_from([0.0, 60.0])), steered=frozenset({"other"}))
+    workload = pods[0].owner
+    resting = {("shop", "ReplicaSet", workload.name): NOW + 60} if workload and data.draw(st.booleans()) else {}
+    history = replace(world.history, known=known, acting=data.draw(rarely()), backing_off=resting)
+    gate = Gate(replace(world, pods=pods).facts(), rules, history)
+    judged = [gate.judge(pod) for pod in pods]
+    numbers = [PASSED if verdict is None else NUMBER[verdict.check] for verdict in judged]
+    assert gate.screen(pods).tolist() == numbers
+    counts = Counter(verdict.check for verdict in judged if verdict is not None)
+    assert dict(refusals(gate.screen(pods))) == counts
+    assert list(dict(refusals(gate.screen(pods)))) == sorted(counts, key=NAMES.index)
