@@ -209,6 +209,12 @@ CONDITION_TYPES: Mapping[str, ConditionType] = {
         "Let the scheduler ask the extender: `ballast profile extender`, [pairing](../pairing.md).",
         mild=True,
     ),
+    "PlannerStopped": ConditionType(
+        "A planner of evictions is stopped",
+        "A planner makes no moves for an hour: several replacements were late, or its moves had no effect.",
+        "Read the message; `ballast pause eviction` and `ballast resume eviction` let it go on at once.",
+        mild=True,
+    ),
     "ReservationsNotHeld": ConditionType(
         "Room is held, but the scheduler does not ask",
         "Room for replacements is not kept free: the scheduler does not ask the extender to filter.",

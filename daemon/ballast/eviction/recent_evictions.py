@@ -25,6 +25,9 @@ LONGEST_REST = 1800.0
 STOP_FOR = 3600.0
 """Seconds for which a planner that did not do what it said makes no moves."""
 
+SEVERAL = 3
+"""Workloads whose replacements were late within STOP_FOR, from which on the planner is to blame and not they."""
+
 LOOP = DAY
 """Seconds over which a workload may not come back, and not be moved to its limit twice."""
 
@@ -75,6 +78,7 @@ class _Saved(msgspec.Struct, frozen=True):
     probed: Mapping[str, float] = {}
     restarts: tuple[tuple[WorkloadKey, float], ...] = ()
     ineffective: tuple[Ineffective, ...] = ()
+    late: tuple[tuple[WorkloadKey, float], ...] = ()
     planners: Mapping[str, tuple[int, ...]] = {}
     """{planner: numbers of its evictions}"""
 
@@ -95,6 +99,7 @@ class RecentEvictions:
         self._returned: dict[WorkloadKey, float] = {}
         self._restarts: dict[WorkloadKey, float] = {}
         self._ineffective: dict[tuple[str, str], Ineffective] = {}
+        self._late: dict[WorkloadKey, float] = {}
         self.stopped: dict[str, PlannerStop] = {}
         self.probed: dict[str, float] = {}
 
@@ -135,6 +140,12 @@ class RecentEvictions:
     def rest(self, workload: WorkloadKey, until: float) -> None:
         self._rests[workload] = WorkloadBackoff(workload, until, 0)
 
+    def note_late(self, workload: WorkloadKey, now: float) -> bool:
+        """A replacement was late: its workload is left alone. Returns whether several workloads' were, lately."""
+        self.rest(workload, now + STOP_FOR)
+        self._late[workload] = now
+        return sum(at > now - STOP_FOR for at in self._late.values()) >= SEVERAL
+
     def note_return(self, workload: WorkloadKey, now: float) -> None:
         """A replacement went to where its predecessor was taken from."""
         self._returned[workload] = now
@@ -150,6 +161,7 @@ class RecentEvictions:
         self._rests = {key: rest for key, rest in self._rests.items() if rest.until > now - LONGEST_REST}
         self._returned = {key: at for key, at in self._returned.items() if at > now - LOOP}
         self._ineffective = {key: failure for key, failure in self._ineffective.items() if failure.until > now - DAY}
+        self._late = {key: at for key, at in self._late.items() if at > now - STOP_FOR}
         self.stopped = {kind: stop for kind, stop in self.stopped.items() if stop.until > now}
         self.probed = {name: at for name, at in self.probed.items() if at > now - DAY}
 
@@ -212,6 +224,7 @@ class RecentEvictions:
             probed=self.probed,
             ineffective=tuple(self._ineffective.values()),
             restarts=tuple(self._restarts.items()),
+            late=tuple(self._late.items()),
             planners={name: tuple(numbers) for name, numbers in planners.items() if name},
         )
         return msgspec.json.encode(saved).decode()
@@ -231,6 +244,7 @@ class RecentEvictions:
         memory._returned = dict(saved.returned)
         memory._restarts = dict(saved.restarts)
         memory._ineffective = {(failure.node, failure.resource): failure for failure in saved.ineffective}
+        memory._late = dict(saved.late)
         memory.stopped = dict(saved.stopped)
         memory.probed = dict(saved.probed)
         return memory

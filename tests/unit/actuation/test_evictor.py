@@ -125,14 +125,16 @@ def test_relief_without_effect_is_remembered_by_node_and_cause(replica: Replica,
     assert (node, cause) == ("n0", "cpu")
 
 
-def test_a_replacement_that_does_not_become_ready_stops_the_planner(replica: Replica, server: EvictingApi) -> None:
+def test_a_late_replacement_rests_its_workload_and_not_the_planner(replica: Replica, server: EvictingApi) -> None:
     replica.carry_out(server.pods["shop/web-1"])
     server.replace_evicted("n5", ready=False)
     replica.follow()
-    assert replica.follow(301) == ("rebalance stops: the replacement of shop/web-1 on n5 was not Ready within 300 s")
+    assert replica.follow(301) == (
+        "the replacement of shop/web-1 on n5 was not Ready within 300 s; its workload is left alone for an hour"
+    )
     assert replica.recent()[0]["status"] == "stopped"
-    assert replica.evictor.stopped("rebalance")
-    assert KEY in replica.evictor.history().backing_off
+    assert replica.evictor.stopped("rebalance") is None
+    assert replica.evictor.history().backing_off[KEY] == server.clock.wall() + STOP_FOR
     assert ("Deployment shop/web", "ReplacementLate") in [told[:2] for told in replica.told.all]
 
 
@@ -153,7 +155,7 @@ def test_a_pod_that_never_ends_holds_no_room_for_ever(replica: Replica, server: 
     assert replica.extender.held
     told = replica.follow(2)
     assert told is not None
-    assert told.startswith("rebalance stops: shop/web-1 has not ended within 60 minutes")
+    assert told.startswith("shop/web-1 has not ended within 60 minutes; its workload is left alone for an hour")
     assert not replica.extender.held
     assert replica.evictor.history().replacements == 0
 

@@ -137,3 +137,15 @@ def test_a_workload_refused_for_months_only_rests_longest() -> None:
     assert ("n1", "cpu") in memory.history(NOW + DAY - 1).ineffective
     again = RecentEvictions.decode(memory.encode())
     assert again.back_off(WEB, NOW) == LONGEST_REST
+
+
+def test_several_late_workloads_within_an_hour_are_the_planners_fault() -> None:
+    memory, keys = RecentEvictions(), [("shop", "Deployment", name) for name in "abcd"]
+    assert not memory.note_late(keys[0], 0.0)
+    assert not memory.note_late(keys[0], 10.0), "one workload, however often"
+    assert not memory.note_late(keys[1], 20.0)
+    assert not memory.note_late(keys[2], 20.0 + STOP_FOR), "the first two were more than an hour ago"
+    after = RecentEvictions.decode(memory.encode())
+    assert not after.note_late(keys[3], 30.0 + STOP_FOR)
+    assert after.note_late(keys[0], 40.0 + STOP_FOR)
+    assert set(after.history(50.0 + STOP_FOR).backing_off) == {keys[0], keys[2], keys[3]}

@@ -73,8 +73,7 @@ def follow_steps(plan: Running, watched: FollowedPods, *, now: float, ready_with
     followed.plan = replace(plan, time=min(plan.time, now), steps=steps)
     followed.changed = steps != plan.steps
     if followed.late:
-        followed.stop = f"{plan.kind} stops: {'; '.join(step.why for step in followed.late)}"
-        followed.sentences.append(followed.stop)
+        followed.sentences += [f"{step.why}; its workload is left alone for an hour" for step in followed.late]
     return followed
 
 

@@ -16,7 +16,7 @@ from ballast.base.errors import ClusterError
 from ballast.cluster.state import StateStore
 from ballast.eviction.facts import WorkloadKey
 from ballast.eviction.history import History
-from ballast.eviction.recent_evictions import PastEviction, RecentEvictions
+from ballast.eviction.recent_evictions import PastEviction, PlannerStop, RecentEvictions
 from ballast.model.node import Node
 from ballast.model.pod import Pod
 
@@ -110,6 +110,17 @@ class EvictionRecorder:
             stop = self._memory.stopped.get(kind)
         return stop.why if stop is not None and stop.until > now else None
 
+    def stops(self, now: float) -> Mapping[str, PlannerStop]:
+        """{planner: until when and why} of those that make no moves now."""
+        with self._lock:
+            return {kind: stop for kind, stop in self._memory.stopped.items() if stop.until > now}
+
+    def end_stops(self) -> None:
+        """Lets every planner go on."""
+        with self._lock:
+            self.unsaved |= bool(self._memory.stopped)
+            self._memory.stopped.clear()
+
     def knows(self, uid: str) -> bool:
         """Whether the pod was evicted, or may have been."""
         with self._lock:
@@ -164,7 +175,7 @@ class EvictionRecorder:
             self._batch = {}
 
     def learn(self, kind: str, followed: Followed, now: float, rest: float) -> None:
-        """What following a plan showed; workloads of late replacements rest for `rest` seconds."""
+        """What following a plan showed; restart times above `rest` seconds count as that."""
         with self._lock:
             for step in followed.returned:
                 if step.workload is not None:
@@ -174,8 +185,9 @@ class EvictionRecorder:
                     took = step.ready_at - step.time
                     self._memory.note_restart(step.workload, min(max(0.0, took), rest))  # A clock may have been turned.
             for step in followed.late:
-                if step.workload is not None:
-                    self._memory.rest(step.workload, now + rest)
+                if step.workload is not None and self._memory.note_late(step.workload, now):
+                    followed.stop = f"{kind} stops: replacements of several workloads were late, the last: {step.why}"
+                    followed.sentences.append(followed.stop)
             for (node, resource), why in followed.ineffective.items():
                 self._memory.note_useless(node, resource, why, now)
             if followed.stop is not None:

@@ -52,7 +52,8 @@ class FollowUp:
         self._leading, self._switches = context.leadership.is_leader, context.switches
         self._follower, self._recorder, self._replacements, self._surges = follower, recorder, replacements, surges
         self._taints = TaintKeeper(context, recorder, replacements, surges)
-        self._resumed = False
+        self._resumed = self._was_paused = False
+        self._clock = context.clock
 
     def gained(self) -> None:
         """This replica leads from now on. What the leader before had begun is read at once, beside everything else:
@@ -67,6 +68,9 @@ class FollowUp:
         lines = [] if self._resumed else [self._recorder.resume()]
         self._resumed = True
         paused = self._switches.paused(Part.EVICTION) is not None
+        if self._was_paused and not paused:
+            self._recorder.end_stops()
+        self._was_paused = paused
         if self._surges is not None and paused:
             self._surges.give_back()
         elif self._surges is not None:
@@ -76,6 +80,8 @@ class FollowUp:
         }
         lines.append(self._follower.follow_plans(self._cache.pods(), snapshot, replicas))
         self._taints.keep(paused=paused)
+        stops = sentences.stops(self._recorder.stops(self._clock.wall()))
+        self._conditions.report("PlannerStopped", "NotAsPredicted", stops)
         unheld = sentences.UNHELD if self._replacements.extender.unheld else None
         self._conditions.report("ReservationsNotHeld", "FilterNotAsked", unheld)
         return [line for line in lines if line]

@@ -3,10 +3,12 @@
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
 
 from ballast.actuation.eviction.evictor import SURGING, Attempt
 from ballast.base.text import duration, pods
 from ballast.eviction.plan import EvictionPlan
+from ballast.eviction.recent_evictions import PlannerStop
 from ballast.model.workload import DisruptionBudget
 
 UNHELD = (
@@ -15,6 +17,17 @@ UNHELD = (
 )
 NAMED = 5
 """Disruption budgets that are named."""
+
+
+def stops(stopped: Mapping[str, PlannerStop]) -> str | None:
+    """Which planners make no moves, until when, and why."""
+    parts = [
+        f"{stop.why}; it goes on at {datetime.fromtimestamp(stop.until, UTC):%H:%M} UTC"
+        for _, stop in sorted(stopped.items())
+    ]
+    if not parts:
+        return None
+    return f"{'. '.join(parts)}, or at once after `ballast pause eviction` and `ballast resume eviction`"
 
 
 def never_allowing(budgets: Iterable[DisruptionBudget]) -> str | None:
