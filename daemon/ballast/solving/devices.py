@@ -26,14 +26,14 @@ Amount = tuple[float, ...]
 
 
 @dataclass(frozen=True, order=True)
-class Share:
+class DeviceShare:
     """What a pod needs of one device, or what a device has: a kind, and an amount of each of its dimensions."""
 
     kind: str
     amount: Amount
 
 
-Shares = tuple[Share, ...]
+DeviceShares = tuple[DeviceShare, ...]
 """Of one pod, or of the devices of one node."""
 
 
@@ -41,9 +41,9 @@ Shares = tuple[Share, ...]
 class Devices:
     """`there` [node] are its devices, None where nobody counts them one by one; `asked` [pod] what each pod needs."""
 
-    there: tuple[Shares | None, ...]
-    asked: tuple[Shares, ...]
-    _known: dict[tuple[Shares, tuple[Shares, ...]], bool] = field(default_factory=dict)
+    there: tuple[DeviceShares | None, ...]
+    asked: tuple[DeviceShares, ...]
+    _known: dict[tuple[DeviceShares, tuple[DeviceShares, ...]], bool] = field(default_factory=dict)
 
     def fit(self, node: int, pods: Iterable[int]) -> bool:
         """Whether the devices of a node hold these pods together."""
@@ -69,7 +69,7 @@ class Devices:
         return Devices(tuple(self.there[node] for node in nodes), tuple(self.asked[pod] for pod in pods))
 
 
-def pack(there: Shares, pods: Sequence[Shares]) -> list[tuple[int, ...]] | None:
+def pack(there: DeviceShares, pods: Sequence[DeviceShares]) -> list[tuple[int, ...]] | None:
     """[pod] the device of each of its shares, as positions in `there`; None where they do not fit."""
     chosen: list[list[int]] = [[-1] * len(shares) for shares in pods]
     kinds = {share.kind for shares in pods for share in shares}
@@ -180,7 +180,7 @@ class DeviceRelation:
             yield kept, lambda other, kept=tuple(kept): not self.fit(other, kept)  # type: ignore[misc]
 
 
-def total(shares: Shares | None, kinds: Sequence[tuple[str, int]]) -> list[float]:
+def total(shares: DeviceShares | None, kinds: Sequence[tuple[str, int]]) -> list[float]:
     """[(kind, dimension)]: the sums; UNCOUNTED where devices are not counted."""
     if shares is None:
         return [UNCOUNTED] * len(kinds)

@@ -21,7 +21,7 @@ from ballast.model.selector import parse
 from ballast.placement.planners.layout import IN_PARTS, Layout, layout
 from ballast.placement.planners.pod_rules import PodRules
 from ballast.solving import Problem, arrange
-from ballast.solving.devices import Devices, Share, Shares
+from ballast.solving.devices import Devices, DeviceShare, DeviceShares
 from ballast_lab.solvers.problem_file import check_weights
 
 NEEDED = ("cpu", "memory")
@@ -172,7 +172,7 @@ def _devices(arranged: Layout, fixed: Bools) -> Devices | None:
     if not any(names) or not any(claims):
         return None
     left = [dict.fromkeys(devices, float(MILLI)) for devices in names]
-    asked: list[Shares] = []
+    asked: list[DeviceShares] = []
     for pod, claim in enumerate(claims):
         node = int(arranged.on[pod])
         if claim is None or (fixed[pod] and claim.on is not None and node >= 0):
@@ -180,10 +180,10 @@ def _devices(arranged: Layout, fixed: Bools) -> Devices | None:
                 left[node][device] = max(0.0, left[node].get(device, 0.0) - milli)
             asked.append(())
             continue
-        asked.append((Share(IN_PARTS, (float(claim.milli),)),) * claim.count)
+        asked.append((DeviceShare(IN_PARTS, (float(claim.milli),)),) * claim.count)
     whole = any(claim is not None and not claim.shared for claim in claims)
     there = [
-        tuple(Share(IN_PARTS, (left[row][device],)) for device in devices) if devices or not whole else None
+        tuple(DeviceShare(IN_PARTS, (left[row][device],)) for device in devices) if devices or not whole else None
         for row, devices in enumerate(names)
     ]
     return Devices(tuple(there), tuple(asked))

@@ -13,7 +13,7 @@ from ballast.base.text import named
 from ballast.model.limits import quantity
 from ballast.model.sample import Floats, Ints
 from ballast.solving import Problem, Rule, RuleKind, arrange
-from ballast.solving.devices import Devices, Share, Shares
+from ballast.solving.devices import Devices, DeviceShare, DeviceShares
 
 Json: TypeAlias = Mapping[str, Any]
 
@@ -173,8 +173,10 @@ class _FileReader:
             if "" in dimensions[kind] and len(dimensions[kind]) > 1:
                 raise self.bad(f"devices of {kind} have a number here and a mapping there; give the same everywhere.")
 
-        def shares(entries: Sequence[tuple[str, Mapping[str, float]]]) -> Shares:
-            return tuple(Share(kind, tuple(of.get(name, 0.0) for name in dimensions[kind])) for kind, of in entries)
+        def shares(entries: Sequence[tuple[str, Mapping[str, float]]]) -> DeviceShares:
+            return tuple(
+                DeviceShare(kind, tuple(of.get(name, 0.0) for name in dimensions[kind])) for kind, of in entries
+            )
 
         return Devices(tuple(map(shares, there)), tuple(map(shares, asked)))
 
