@@ -14,7 +14,7 @@ from ballast.eviction.rules import UNLIMITED, GateRules
 from ballast.model.node import Node
 from ballast.model.pod import Owner, Pod
 from ballast.model.workload import Workload
-from ballast.placement.planners.siblings import ZONE, Siblings
+from ballast.placement.planners.siblings import ZONE, SiblingCounts
 from tests.properties import examples
 from tests.worlds.planning import a_layout, a_node, a_pod, standing_of
 
@@ -108,7 +108,7 @@ def test_no_step_raises_the_pods_of_a_workload_on_a_node_while_another_is_open(
 def test_one_node_and_all_nodes_get_the_same_answer(drawn: list[tuple[int, int]], home: int) -> None:
     nodes = [a_node(f"n{row}", labels={ZONE: "xyy "[row]} if row < 3 else {}) for row in range(4)]
     workload, on = (np.array(column) for column in zip(*drawn, strict=True))
-    siblings = Siblings(workload, on, nodes)
+    siblings = SiblingCounts(workload, on, nodes)
     for pod in range(len(drawn)):
         every = siblings.stacked(pod, home) | siblings.crowding(pod, home)
         each = [siblings.worse(pod, home, row) for row in range(4)]

@@ -17,7 +17,7 @@ from ballast.model.sample import Bools, Ints
 ZONE = "topology.kubernetes.io/zone"
 
 
-class Siblings:
+class SiblingCounts:
     """Follows a placement. `workload` [pod] is a number that the pods of a workload share, -1 without owner."""
 
     def __init__(self, workload: Ints, on: Ints, nodes: Sequence[Node]) -> None:

@@ -12,7 +12,7 @@ from ballast.placement.planners.attachment_constraints import AttachmentConstrai
 from ballast.placement.planners.layout import Layout
 from ballast.placement.planners.node_constraints import NodeConstraints
 from ballast.placement.planners.pod_constraints import PodConstraints
-from ballast.placement.planners.siblings import Siblings, numbers_of
+from ballast.placement.planners.siblings import SiblingCounts, numbers_of
 from ballast.scoring.devices.room import PlacedDevices, taken
 
 # Loads that differ by less are the same.
@@ -59,7 +59,7 @@ class SimulatedPlacement:
             owners = (pod.owner for pod in layout.pods)
             workload = numbers_of([owner.uid if owner and owner.controller else None for owner in owners])
         stays = np.array([not pod.deleting for pod in layout.pods], bool)
-        self.siblings = Siblings(workload, np.where(layout.present & stays, layout.on, -1), layout.nodes)
+        self.siblings = SiblingCounts(workload, np.where(layout.present & stays, layout.on, -1), layout.nodes)
 
     def increments(self, pod: int) -> Floats:
         """[node, resource]: what the pod adds to the load of each node."""
