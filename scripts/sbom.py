@@ -12,7 +12,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent.parent
 LOCK = ROOT / "requirements" / "run.txt"
 
-_PINNED = re.compile(r"^([A-Za-z0-9._-]+)==([^\s;\\]+)")
+_PINNED = re.compile(r"^([A-Za-z0-9._-]+)(?:\[[^]]*\])?==([^\s;\\]+)")
 
 
 def packages() -> dict[str, str]:
