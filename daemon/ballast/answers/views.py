@@ -95,6 +95,31 @@ class CheckVerdict(Answer):
     numbers: Mapping[str, int | float]
 
 
+class BestTarget(Answer):
+    """The move that evens out most; gain, error and cost are in the measure of `rebalance`."""
+
+    node: str
+    gain: float
+    gain_error: float
+    cost: float
+    pays: bool
+
+
+class Targets(Answer):
+    """Where a pod on a node could go."""
+
+    feasible: int
+    why_not: Annotated[Mapping[str, int], Meta(description="other nodes by the first reason against them")]
+    best: BestTarget | None
+
+
+class PendingPod(Answer):
+    """Why no node takes a pod."""
+
+    why_not: Annotated[Mapping[str, int], Meta(description="nodes by the first reason against them")]
+    gated: Annotated[bool, Meta(description="whether a scheduling gate holds it")]
+
+
 class Explanation(Answer):
     """Whether a pod may be moved, with all checks in their order."""
 
@@ -104,6 +129,8 @@ class Explanation(Answer):
     allowed: bool
     checks: Sequence[CheckVerdict]
     notes: Sequence[str]
+    targets: Targets | None = None
+    pending: PendingPod | None = None
 
 
 class Balance(Answer):

@@ -67,7 +67,7 @@ def explain(
     settings_read, origins = settings_of(tuple(settings or ()), variables(origin))
     evidence = gather(origin, settings_read)
     gate = Gate(evidence.facts, offline_rules(settings_read, origins))
-    answer = explanation(evidence.arranged, gate, pod, aims_of(settings_read).ceiling)
+    answer = explanation(evidence.arranged, gate, pod, aims_of(settings_read))
     if answer is None:
         raise BadFile(f"{pod}: there is no such pod, neither on a node nor pending.")
     return _show(msgspec.to_builtins(answer), output)

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -9,12 +10,12 @@ import msgspec
 from ballast.answers.evictions import Siblings, Step
 from ballast.answers.views import CheckVerdict, Explanation
 from ballast.eviction.check_input import LOOKED_NOWHERE, GateVerdict
+from ballast.eviction.destinations import pending_of, targets_of
 from ballast.eviction.feasibility import feasibility, misplaced, standing_of
 from ballast.eviction.gate import Gate
-from ballast.eviction.plan import EvictionPlan
+from ballast.eviction.plan import UNPAID, Aims, EvictionPlan
 from ballast.eviction.planners.planner import Effect
 from ballast.eviction.planners.registry import planner
-from ballast.model.limits import Limit
 from ballast.placement.planners.layout import Layout
 
 
@@ -55,18 +56,21 @@ def numbers(values: Mapping[str, float]) -> dict[str, float | None]:
     return {name: value if math.isfinite(value) else None for name, value in values.items()}
 
 
-def explanation(layout: Layout, gate: Gate, name: str, ceiling: Limit) -> Explanation | None:
-    """Whether the pod `name` (namespace/name) may be moved, with all checks in order; None where there is no such pod.
-
-    `ceiling` is the load that a target may reach.
-    """
+def explanation(layout: Layout, gate: Gate, name: str, aims: Aims) -> Explanation | None:
+    """Whether the pod `name` (namespace/name) may be moved, all checks in order, where it could go; None without it."""
     rows = [row for row, pod in enumerate(layout.pods) if f"{pod.namespace}/{pod.name}" == name]
     if not rows:
         return None
     row, pod = rows[0], layout.pods[rows[0]]
-    placement = standing_of(layout, gate.facts, gate.rules, ceiling)
+    placement = standing_of(layout, gate.facts, gate.rules, aims.ceiling)
     placed = bool(layout.on[row] >= 0 and pod.node)
-    verdicts = gate.explain(pod, feasibility(placement, row, gate.facts, gate.rules) if placed else LOOKED_NOWHERE)
+    outlook, found = LOOKED_NOWHERE, None
+    if placed:
+        outlook = feasibility(placement, row, gate.facts, gate.rules)
+        found = targets_of(layout, gate, row, aims) if outlook.used else None
+        if found is not None and found.best is not None and not found.best.pays:
+            outlook = replace(outlook, unpaid=UNPAID)
+    verdicts = gate.explain(pod, outlook)
     notes = list(misplaced(placement, row)) if placed else ["the pod is not on a node, so it cannot be moved"]
     refused = [verdict for verdict in verdicts if not verdict.allowed]
     key = gate.facts.key(pod)
@@ -77,6 +81,8 @@ def explanation(layout: Layout, gate: Gate, name: str, ceiling: Limit) -> Explan
         allowed=not refused and placed,
         checks=[_check(number, verdict) for number, verdict in enumerate(verdicts, 1)],
         notes=notes,
+        targets=found,
+        pending=None if pod.node else pending_of(layout, gate, row),
     )
 
 

@@ -33,7 +33,8 @@ _TEMPORARY = [number for number, row in enumerate(ROWS) if row.temporary]
 _FITS = Feasibility(fits=True)
 _ONLY_UNKNOWN = Feasibility(only_unknown=True)
 _UNMEASURED = Feasibility(used=False)
-_UNPAID = Feasibility(unpaid="moving it gains less than its price and the uncertainty of the loads")
+UNPAID = "moving it gains less than its price and the uncertainty of the loads"
+_UNPAID = Feasibility(unpaid=UNPAID)
 _COSTLY = Feasibility(spared="moving it costs more room for other pods than the waiting ones are worth")
 
 

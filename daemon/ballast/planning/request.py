@@ -11,7 +11,6 @@ import numpy as np
 from ballast.answers.views import Explanation
 from ballast.eviction.plan import Aims, EvictionPlan, Kind
 from ballast.eviction.rules import UNLIMITED, EvictionLimit, GateRules
-from ballast.model.limits import Limit
 from ballast.model.pod import Pod
 from ballast.placement.batch import BatchPlan, BatchRules
 from ballast.placement.batch_balance import MeasuredLoad
@@ -95,11 +94,11 @@ class BatchRequest(Request[BatchResponse]):
 
 @dataclass(frozen=True)
 class ExplanationRequest(Request[ExplanationResponse]):
-    """Asks what every check says about one pod, named namespace/name; `ceiling` is the load a target may reach."""
+    """Asks what every check says about one pod, named namespace/name, and where it could go."""
 
     pod: str
     rules: GateRules
-    ceiling: Limit
+    aims: Aims
 
 
 _responses: msgspec.msgpack.Decoder[Response] = msgspec.msgpack.Decoder(Response)

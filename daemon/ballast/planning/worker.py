@@ -69,7 +69,7 @@ def _place(request: BatchRequest) -> BatchResponse:
 def _explain(request: ExplanationRequest) -> ExplanationResponse:
     arranged, facts, _ = _arrange(request.moment)
     gate = Gate(facts, request.rules, request.moment.history)
-    return ExplanationResponse(explanation(arranged, gate, request.pod, request.ceiling))
+    return ExplanationResponse(explanation(arranged, gate, request.pod, request.aims))
 
 
 def _make_plans(request: PlansRequest) -> PlansResponse:

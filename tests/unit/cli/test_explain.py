@@ -31,7 +31,7 @@ def explained(tmp_path: Path, ballast: Run) -> Callable[..., dict[str, Any]]:
         code, out, err = ballast("explain", name, *given, *options)
         assert code == 0, err
         answer: dict[str, Any] = json.loads(out)
-        assert list(answer) == ["pod", "node", "workload", "allowed", "checks", "notes"]
+        assert list(answer) == ["pod", "node", "workload", "allowed", "checks", "notes", "targets", "pending"]
         assert [each["check"] for each in answer["checks"]] == list(NAMES)
         assert [each["number"] for each in answer["checks"]] == list(range(1, 42))
         return answer
@@ -51,6 +51,64 @@ def test_a_pod_that_may_be_moved(explained: Callable[..., dict[str, Any]]) -> No
     assert answer["allowed"] is True
     assert (answer["node"], answer["workload"], answer["notes"]) == ("n1", "Deployment shop/web", [])
     assert refused(answer) == {}
+
+
+def test_it_counts_why_other_nodes_are_no_targets_and_names_the_best(explained: Callable[..., dict[str, Any]]) -> None:
+    cluster = (
+        node("n1"),
+        node("n2"),
+        node("n3"),
+        node("full", cpu="500m"),
+        node("tainted", spec={"taints": [{"key": "a", "effect": "NoSchedule"}]}),
+        node("down", ready=False),
+        pod("a", "1", on="n1"),
+        pod("b", "10m", on="n2"),
+        *workload("web", 2),
+    )
+    targets = explained("shop/a", *cluster)["targets"]
+    assert targets["feasible"] == 1
+    assert targets["why_not"] == {
+        "has a pod of its workload": 1,
+        "Insufficient cpu": 1,
+        "node selector, affinity or taints": 1,
+        "not Ready": 1,
+    }
+    best = targets["best"]
+    assert best is None or (set(best) == {"node", "gain", "gain_error", "cost", "pays"} and best["node"] == "n3")
+
+
+def test_a_pending_pod_is_told_why_no_node_takes_it(explained: Callable[..., dict[str, Any]]) -> None:
+    waiting = pod("w", "11", owner="w")
+    cluster = (node("n1"), node("n2"), node("down", ready=False), waiting, *workload("w", 2))
+    answer = explained("shop/w", *cluster)
+    assert answer["pending"] == {"why_not": {"Insufficient cpu": 2, "not Ready": 1}, "gated": False}
+    assert answer["targets"] is None
+    assert explained("shop/a", *PLAIN)["pending"] is None
+
+
+@pytest.mark.parametrize("cpu", [90, 32])
+def test_whether_the_best_move_pays_is_what_the_plan_says(tmp_path: Path, ballast: Run, cpu: int) -> None:
+    objects = listed(
+        *(node(f"n{row}") for row in range(4)), pod("a", "1", on="n0"), pod("b", "1", on="n1"), *workload("web", 2)
+    )
+    loads = watcher({"n0": (cpu, 30), "n1": (30, 30), "n2": (30, 30), "n3": (30, 30)})
+    given = []
+    for option, content in (("--cluster", objects), ("--metrics", loads)):
+        path = tmp_path / f"{option[2:]}.json"
+        path.write_text(json.dumps(content))
+        given += [option, str(path)]
+    options = ("--set", "target_high=0.95", "--set", "high=0.97")
+    _, out, _ = ballast("explain", "shop/a", *given, *options, "-o", "json")
+    answer = json.loads(out)
+    _, out, _ = ballast("plan", "rebalance", *given, *options, "-o", "json")
+    planned = [step for step in json.loads(out)["steps"] if step["pod"] == "shop/a"]
+    best = answer["targets"]["best"]
+    assert bool(planned) == (best is not None and best["pays"])
+    assert ("gain" in refused(answer)) == (best is not None and not best["pays"])
+    for step in planned:
+        assert best["gain"] == pytest.approx(step["gain"])
+        assert best["cost"] == pytest.approx(step["cost"])
+        assert best["gain_error"] == pytest.approx(step["gain_error"])
 
 
 def test_all_that_keeps_a_pod_where_it_is_with_its_numbers(explained: Callable[..., dict[str, Any]]) -> None:

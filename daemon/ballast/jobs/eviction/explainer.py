@@ -32,7 +32,7 @@ class Explainer:
     ) -> None:
         self._settings, self._cache = context.settings, context.cache
         self._moments, self._usage, self._worker, self._snapshot = moments, usage, worker, snapshot
-        self._ceiling = aims_of(context.settings).ceiling
+        self._aims = aims_of(context.settings)
         self._turn = threading.Semaphore()
 
     def explain(self, namespace: str, name: str) -> Explanation | None:
@@ -51,7 +51,7 @@ class Explainer:
         try:
             moment = replace(self._moments.take_moment(snapshot), usage=self._usage.of_all)
             rules = explaining_rules(pod.node, self._settings, moment)
-            request = ExplanationRequest(moment, f"{namespace}/{name}", rules, self._ceiling)
+            request = ExplanationRequest(moment, f"{namespace}/{name}", rules, self._aims)
             return self._worker.ask(request).explanation
         except WorkerError as error:
             raise BallastError(f"the checks could not be asked: {error}") from error
