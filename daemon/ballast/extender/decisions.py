@@ -47,7 +47,7 @@ PAUSE = 0.0005
 OFTEN = 100
 """The pod profiles are learned again after this many arrivals, earlier at the start."""
 
-FEW_UNSEEN = 2
+FEW_UNSEEN = 8
 """So many decisions about pods that the watch has not shown take the best node. The next ones go apart: nobody knows
 what runs there by now, and what does not exist must not count.
 """

@@ -33,6 +33,8 @@ LAMBDA = 0.1
 C = {"linear": 22.0, "sqrt": 2.0}
 SPAN = 99
 HOUR = 3600.0
+DEVICES_SCARCITY = 0.3
+"""The least scarcity where a profile asks for devices: they are the room that runs out first."""
 COUNT, VOLUME = "count", "volume"
 
 
@@ -112,6 +114,7 @@ class DominantResidual:
             self.root,
             columns.pieces,
             columns.slots,
+            DEVICES_SCARCITY if devices else 0.0,
         )
 
     def _profiles(self, fleet: Fleet, asked: Units) -> tuple[Profile, ...]:

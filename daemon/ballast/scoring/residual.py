@@ -35,6 +35,7 @@ class Criterion:
     """`profiles` are [profile, column] amounts; `weights` [profile] sum to 1; `root` chooses sqrt for g.
 
     `pieces` are columns that count whole devices; the last `slots` columns are devices that are handed out in parts.
+    `least_scarcity` is the least that `scarcity` says.
     """
 
     profiles: Floats
@@ -44,6 +45,7 @@ class Criterion:
     root: bool = True
     pieces: frozenset[int] = frozenset()
     slots: int = 0
+    least_scarcity: float = 0.0
 
     @cached_property
     def plain(self) -> int:
@@ -106,10 +108,11 @@ class Criterion:
         P = 1 - product over kinds of P(Poisson(arrivals * share) <= N + departures * share).
         """
         if arrivals <= 0:
-            return 0.0
+            return self.least_scarcity
         alone = np.floor(self.times(np.maximum(free, 0.0)) + ROUNDING).sum(axis=0)
         rooms = np.floor(alone + departures * shares + ROUNDING)
-        return 1 - math.prod(_at_most(room, arrivals * share) for room, share in zip(rooms, shares, strict=True))
+        all_fit = math.prod(_at_most(room, arrivals * share) for room, share in zip(rooms, shares, strict=True))
+        return max(1 - all_fit, self.least_scarcity)
 
     def after(self, free: Floats, request: Floats) -> tuple[Floats, Bools]:
         """(what is free with the request there, whether it fits); both [… , column], and may be broadcast.
