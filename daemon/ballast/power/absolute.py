@@ -35,7 +35,7 @@ from ballast.power.controller_state import (
 )
 from ballast.power.fit import fill, shed, within_bounds
 from ballast.power.policy import PowerPolicy
-from ballast.power.sections import ForeignChanges, Side
+from ballast.power.sections import ForeignChanges, Side, WhenSilent
 
 ZERO = Fraction(0)
 
@@ -68,30 +68,33 @@ def observe(
     return tick.outcome(begins=state.reference is None)
 
 
-def observe_silence(
+def limit_silence(
     policy: PowerPolicy,
-    state: ControllerState,
+    silence: ControllerResult,
     sample: Sample,
     replicas: Mapping[str, int],
     needed: Mapping[str, int] = NOTHING,
     autoscaled: Mapping[str, Autoscaled] = NO_AUTOSCALERS,
-) -> ControllerResult | None:
-    """The fall that is due without a usable sample: what runs draws more than the last valid one or the bound allow.
-
-    None where nothing has to fall, and without an absolute budget.
+) -> ControllerResult:
+    """What `silence` decided without a usable sample, within the bound and, while no fallback replaces it, within the
+    last valid sample: what draws more falls.
     """
-    if not policy.absolute or state.plan is not None:
-        return None
-    watts = sample.bound if state.measured is None else state.measured.confirmed
-    if watts is None or sample.at is None:
-        return None
-    held = replace(state, measured=FeedReading(sample.at, watts, watts))
-    tick = _AbsoluteTick(policy, held, sample.at, replicas, autoscaled, needed, False, sample.bound)
-    result = tick.outcome(begins=False)
-    plan = result.state.plan
-    if plan is None or policy.drawn(plan.replicas) >= policy.drawn(replicas):
-        return None
-    return replace(result, state=replace(result.state, measured=state.measured))
+    state, plan = silence.state, silence.state.plan
+    replaced = silence.reason is Reason.FALLBACK and policy.fallback.policy is not WhenSilent.HOLD
+    last = None if state.measured is None or replaced else state.measured.confirmed
+    watts = sample.bound if last is None else last
+    if not policy.absolute or watts is None or sample.at is None:
+        return silence
+    counts = replicas if plan is None else plan.replicas
+    held = replace(state, plan=None, measured=FeedReading(sample.at, watts, watts))
+    tick = _AbsoluteTick(policy, held, sample.at, counts, autoscaled, needed, False, sample.bound)
+    fall = tick.outcome(begins=False)
+    due = fall.state.plan
+    if due is None or policy.drawn(due.replicas) >= policy.drawn(counts):
+        return silence
+    if due.replicas == replicas:
+        return replace(silence, state=replace(state, plan=None))
+    return replace(fall, state=replace(fall.state, measured=state.measured))
 
 
 def carried(policy: PowerPolicy, watts: Fraction) -> Fraction:

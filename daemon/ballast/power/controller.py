@@ -60,8 +60,7 @@ def observe(
         if policy.paper or at is None:
             return ControllerResult(state, Reason.INVALID)
         silence = _silence(policy, state, at, replicas)
-        due = absolute.observe_silence(policy, silence.state, sample, replicas, needed, autoscaled)
-        return due or silence
+        return absolute.limit_silence(policy, silence, sample, replicas, needed, autoscaled)
     if policy.paper:
         return paper.observe(policy, replace(state, seen=at), at, sample.watts, replicas)
     if policy.absolute:

@@ -146,7 +146,9 @@ def replay(
     """
     world = _World(policy, dict(sorted(replicas.items())), demand)
     state, ticks, listed = ControllerState(), [], world.replicas
-    moves = bool(policy.energy or schedule or demand.rows or needed.rows or meter_of(policy, watts_true))
+    moves = bool(
+        policy.energy or policy.stepping or schedule or demand.rows or needed.rows or meter_of(policy, watts_true)
+    )
     actions = cancels = 0
     start: Fraction | None = None
     ideal, ledger = Ideal(policy, world.replicas), FeedUtilisation(policy, world.replicas, watts_true)

@@ -71,6 +71,15 @@ def test_a_bound_and_the_last_level_hold_while_the_feed_is_silent() -> None:
         assert silent(at, 60, None) == 40, "what others add is trimmed to the last level"
         assert silent(at, 40, 100) == 10
         assert silent(at, 8, 100) == 8
+    for kind in ("floor", "replicas"):
+        fixed = {"replicas": {"ns/t0": 30}} if kind == "replicas" else {}
+        one = absolute({"min": 8}, fallback={"policy": kind, "after": 60, **fixed})
+        level = 30 if kind == "replicas" else 8
+        assert silent(400, level, None) == level, "the fallback stands, whatever the last level was"
+        assert silent(400, 20, None) == level
+        assert silent(400, 20, 100) == min(level, 10)
+        assert silent(400, 10, 100) == min(level, 10), "fallback and bound do not take turns"
+    one = absolute({})
     sample = Sample(Fraction(15), None, None, Fraction(100))
     fresh = observe(one, ControllerState(), sample, counts).state.plan
     assert fresh is not None
