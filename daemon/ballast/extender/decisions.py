@@ -19,7 +19,7 @@ from ballast.extender.snapshot_state import SnapshotState
 from ballast.extender.strategies import Strategies
 from ballast.model.devices import ANNOTATIONS, claim_of
 from ballast.model.pod import Pod
-from ballast.model.sample import Floats
+from ballast.model.sample import Floats, Ints
 from ballast.model.shape import ContainerShape, shape_of
 from ballast.model.snapshot import Snapshot
 from ballast.placement.assumed_pods import OUTCOMES, AssumedPods, learn, owner_of
@@ -296,7 +296,7 @@ class ExtenderService:
         exact = scores.exact[rows] if named.everybody else scores.exact
         chosen = choose(exact, state.keys[rows], uid)
         if not proved and assumed.waiting(uid) is None and assumed.unseen(now) >= FEW_UNSEEN:
-            chosen = self._go_apart(uid, exact * state.sizes[rows], [model.names[row] for row in rows.tolist()])
+            chosen = self._go_apart(uid, exact * state.sizes[rows], rows, model.rows)
         # The pod counts on its node from now on, so that the next pod of a burst does not see an empty node.
         node, owner, claim = model.names[rows[chosen]], owner_of(arriving), claim_of(arriving)
         assumed.assume(
@@ -305,11 +305,12 @@ class ExtenderService:
         self.reservations.note_decision(uid)
         return _priorities(named, exact, chosen)
 
-    def _go_apart(self, uid: str, weights: Floats, names: Sequence[str]) -> int:
+    def _go_apart(self, uid: str, weights: Floats, rows: Ints, row_of: Mapping[str, int]) -> int:
         """The position of a node for a pod that the watch has not shown: the same when it is asked about again."""
         before = self._assumed.decided_unseen(uid, self._clock.monotonic())
-        if before in names:
-            return names.index(before)
+        again = np.flatnonzero(rows == row_of.get(before or "", -1))
+        if len(again):
+            return int(again[0])
         self._spread += 1
         return spread(weights, self._spread)
 

@@ -136,7 +136,7 @@ class AssumedPods:
             return
         if learn and (uid in self._unclaimed or (uid not in self._waiting and not self.shown_bound(uid))):
             self._learn(pod)
-        decided = self._shown_first(pod, now, wall) if learn and uid not in self._waiting else None
+        decided = self._shown_first(pod, now, wall if learn else None) if uid not in self._waiting else None
         if not pod.node:
             self._waiting[uid] = pod
             if pod.deleting:
