@@ -37,16 +37,9 @@ def targets_of(arranged: Layout, gate: Gate, pod: int, aims: Aims) -> Targets:
 def pending_of(arranged: Layout, gate: Gate, pod: int) -> PendingPod:
     """Of a pod on no node: why no node takes it, by requests and constraints."""
     placement = standing_of(arranged, gate.facts, gate.rules, np.inf)
-    feasible = placement.feasible(pod)
-    reasons = (
-        _scheduler_why_not(placement, pod, row) or _OPEN if not feasible[row] else _OPEN
-        for row in range(len(arranged.nodes))
-    )
-    counts = Counter(reason for reason in reasons if reason != _OPEN)
+    reasons = (_scheduler_why_not(placement, pod, row) for row in range(len(arranged.nodes)))
+    counts = Counter(reason for reason in reasons if reason)
     return PendingPod(dict(counts.most_common()), bool(arranged.pods[pod].gates))
-
-
-_OPEN = ""
 
 
 def _best(arranged: Layout, gate: Gate, pod: int, aims: Aims) -> BestTarget | None:

@@ -28,15 +28,18 @@ class SiblingCounts:
         self._zone: Ints = np.array([-1 if zone is None else names.setdefault(zone, len(names)) for zone in zones])
         self._on_nodes: dict[int, Counter[int]] = defaultdict(Counter)
         self._in_zones: dict[int, Counter[int]] = defaultdict(Counter)
-        for pod in np.flatnonzero((on >= 0) & (workload >= 0)).tolist():
-            self._count(pod, int(on[pod]), 1)
+        self._total: Counter[int] = Counter()
+        there = (on >= 0) & (workload >= 0)
+        pairs, counts = np.unique(np.stack([workload[there], on[there]]), axis=1, return_counts=True)
+        for number, row, count in zip(*pairs.tolist(), counts.tolist(), strict=True):
+            self._count(number, row, count)
 
     def move(self, pod: int, home: int, target: int) -> None:
         """From a node to a node; -1 is none."""
         if self._workload[pod] >= 0:
             for row, sign in ((home, -1), (target, 1)):
                 if row >= 0:
-                    self._count(pod, row, sign)
+                    self._count(int(self._workload[pod]), row, sign)
 
     def there(self, pod: int, row: int) -> int:
         """Pods of its workload on a node."""
@@ -46,7 +49,7 @@ class SiblingCounts:
     def alone(self, pod: int) -> bool:
         """Whether it has no siblings on any node."""
         number = int(self._workload[pod])
-        return number < 0 or self._on_nodes[number].total() <= 1
+        return number < 0 or self._total[number] <= 1
 
     def worse(self, pod: int, home: int, row: int) -> bool:
         """Whether one node is among `stacked` or `crowding`."""
@@ -73,15 +76,16 @@ class SiblingCounts:
 
     def most(self) -> int:
         """The most pods of one workload on one node, of workloads that have at least two."""
-        several = (counts for counts in self._on_nodes.values() if counts.total() > 1)
+        several = (counts for number, counts in self._on_nodes.items() if self._total[number] > 1)
         return max((max(counts.values()) for counts in several), default=0)
 
     def _more(self, counts: Counter[int], home: int, places: Ints) -> Bools:
         more = [place for place, count in counts.items() if place != home and 0 < count >= counts[home]]
         return np.isin(places, more)
 
-    def _count(self, pod: int, row: int, sign: int) -> None:
-        number, zone = int(self._workload[pod]), int(self._zone[row])
+    def _count(self, number: int, row: int, sign: int) -> None:
+        zone = int(self._zone[row])
+        self._total[number] += sign
         self._on_nodes[number][row] += sign
         if zone >= 0:
             self._in_zones[number][zone] += sign
