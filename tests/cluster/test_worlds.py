@@ -17,7 +17,10 @@ LOAD = 0.3
 
 @pytest.mark.timeout(280)
 @pytest.mark.parametrize("name", ["R1", "near12_0"])
-def test_more_pods_find_room(name: str, cluster: ControlPlane, installed: Installed, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("strategy", "least"), [("blend", 1.2), ("load-aware", 1.1)])
+def test_more_pods_find_room(
+    strategy: str, least: float, name: str, cluster: ControlPlane, installed: Installed, tmp_path: Path
+) -> None:
     world = WORLDS[name]
     pods = pods_of(world, arrivals(0))
     names = add_nodes(cluster.api, nodes_of(world))
@@ -26,9 +29,11 @@ def test_more_pods_find_room(name: str, cluster: ControlPlane, installed: Instal
     sweep(cluster.api)
     add_nodes(cluster.api, nodes_of(world))
     with (
-        ballast(cluster, installed, tmp_path, dict.fromkeys(names, LOAD)) as daemon,
+        ballast(
+            cluster, installed, tmp_path, dict.fromkeys(names, LOAD), BALLAST_EXTENDER__STRATEGY=strategy
+        ) as daemon,
         scheduler(cluster, extender_profile(daemon.url, "default-scheduler"), patient=True),
     ):
         ours = sum(place(cluster, pods))
     print(f"{name}: stock {stock}, extender {ours}: {100 * (ours / stock - 1):+.0f} %")
-    assert ours >= 1.1 * stock, "the load counts too; dominant-residual alone finds room for a quarter more"
+    assert ours >= least * stock
