@@ -86,6 +86,7 @@ BUILT_IN = (
     Row("limit-total", limits.limit_total, Scope.NODE, alike=Alike.ALL, temporary=True),
     Row("limit-workload", limits.limit_workload, Scope.WORKLOAD, alike=Alike.WORKLOAD, temporary=True),
     Row("workload-window", limits.workload_window, Scope.WORKLOAD, alike=Alike.WORKLOAD, temporary=True),
+    Row("window", limits.window, Scope.NODE, alike=Alike.ALL, temporary=True),
     Row("rate", limits.rate, Scope.NODE, alike=Alike.ALL, temporary=True),
     Row("cooldown", limits.cooldown, Scope.NODE, temporary=True),
     Row("debounce", load.debounce, Scope.NODE),

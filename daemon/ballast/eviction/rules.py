@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from fractions import Fraction
 
+from ballast.eviction.time_windows import TimeWindow
 from ballast.model.duration import DAY
 from ballast.model.selector import Selector
 
@@ -50,7 +51,8 @@ class GateRules:
     without `needs_landing` others may leave overloaded nodes too, with `kept_off` any: they do not come back there.
     `operator_only` are keys of annotations that count on namespaces alone.
 
-    `rate_shares` are the parts of `rates` that only one planner may use; `planner` is the one that asks.
+    `windows` are the times at which evictions may happen, always without any. `rate_shares` are the parts of `rates`
+    that only one planner may use; `planner` is the one that asks.
 
     What is off unless set: `pod_selector`, `only_namespaces`, `refuse_volume_claims`, `needs_budget`, `priority_below`.
     """
@@ -64,6 +66,7 @@ class GateRules:
     workload_window: float = 30 * MINUTE
     rates: tuple[tuple[EvictionLimit, float], ...] = ((EvictionLimit(20), HOUR), (_DAILY, DAY))
     planner: str = ""
+    windows: tuple[TimeWindow, ...] = ()
     rate_shares: Mapping[str, float] = field(default_factory=dict)
     cooldown: float = 10 * MINUTE
     min_pod_age: float = 10 * MINUTE

@@ -2,6 +2,7 @@
 
 from ballast.eviction.plan import Aims
 from ballast.eviction.rules import EvictionLimit, GateRules, LocalStorage
+from ballast.eviction.time_windows import TimeWindow
 from ballast.model.selector import parse
 from ballast.scoring import dominant_residual
 from ballast.settings import Count, Settings
@@ -18,6 +19,10 @@ def rules_of(settings: Settings) -> GateRules:
         limit_workload=limit(eviction.limit_workload),
         workload_window=eviction.workload_window,
         rates=tuple((limit(rate.count), float(rate.per)) for rate in eviction.rate),
+        windows=tuple(
+            TimeWindow(window.denies, window.cron, window.duration, window.zone, frozenset(window.planners))
+            for window in eviction.windows
+        ),
         rate_shares={name: share for name, share in eviction.rate_shares.items() if name in eviction.planners},
         cooldown=eviction.cooldown,
         min_pod_age=eviction.min_pod_age,

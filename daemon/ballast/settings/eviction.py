@@ -5,6 +5,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field, WithJsonSchema
 
+from ballast.settings.eviction_windows import EvictionWindow
 from ballast.settings.part import Expert, Mode, ModeSetting, Positive, SettingsPart
 from ballast.settings.values import Count, Duration, ListOf, Load, LoadLimit, Rate, Share, Shares, selector
 
@@ -83,6 +84,11 @@ class EvictionSettings(SettingsPart):
     )
     """Maximum evictions over time, each as a count or a share of all pods; without a duration it is per hour. A share
     of few pods permits as many as the largest count here."""
+
+    windows: Annotated[ListOf[EvictionWindow], WithJsonSchema({"type": ["string", "array"]})] = ()
+    """Times at which evictions may happen, as a JSON list such as [{"allow": "0 22 * * mon-fri", "duration": "8h",
+    "timezone": "Europe/Amsterdam", "planners": ["rebalance"]}]; deny instead of allow closes. Without planners it is
+    for all of them. Empty: always."""
 
     rate_shares: Expert[Annotated[Shares, AfterValidator(_of_planners)]] = {"relieve": 0.5}
     """Share of each rate that only this planner may use, as long as it runs."""

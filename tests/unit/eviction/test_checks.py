@@ -1,6 +1,7 @@
 """Every check with a pod that passes and one that it refuses."""
 
 from dataclasses import replace
+from datetime import UTC
 from typing import Any
 
 import msgspec
@@ -12,6 +13,8 @@ from ballast.eviction.facts import ClusterObjects, Facts
 from ballast.eviction.gate import LIFTED_BY_NAME, NAMES, ROWS
 from ballast.eviction.history import History
 from ballast.eviction.rules import UNLIMITED, EvictionLimit, GateRules, LocalStorage
+from ballast.eviction.time_windows import TimeWindow
+from ballast.model.cron import Cron
 from ballast.model.marks import GANG_ANNOTATIONS, GANG_LABELS
 from ballast.model.node import Taint
 from ballast.model.pod import Owner
@@ -23,7 +26,7 @@ from tests.worlds.shop import DEPLOYMENT, NOW, SET, WEB, Shop, a_budget, a_node,
 ORDER = (
     "mirror, static, terminating, finished, daemonset, critical, priority, bare, job, gang, local-storage, pvc, "
     "resource-claims, without-pdb, pdb, node-fit, single-replica, min-ready, min-age, pod-selector, namespace, "
-    "opt-out, limit-node, limit-namespace, limit-total, limit-workload, workload-window, rate, cooldown, "
+    "opt-out, limit-node, limit-namespace, limit-total, limit-workload, workload-window, window, rate, cooldown, "
     "debounce, gain, relieved, stale, reservation, replacement, retry, identity, leadership, paused, "
     "cluster-health, loop"
 )
@@ -51,6 +54,7 @@ DATABASE = Selector((Requirement("app", "In", ("db",)),))
 CLONE_SET = Owner("CloneSet", "web", "u", True)
 OTHER = SHOP.others[0]
 
+DENIED = TimeWindow(denies=True, cron=Cron.parse("* * * * *"), duration=60.0, zone=UTC)
 SHARED = GateRules(planner="rebalance", rate_shares={"relieve": 0.5})
 
 REFUSED: list[tuple[str, Shop]] = [
@@ -108,6 +112,7 @@ REFUSED: list[tuple[str, Shop]] = [
     ("limit-total", replace(rules(limit_total=EvictionLimit(2)), evicted=(OTHER, OTHER))),
     ("limit-workload", replace(rules(limit_workload=EvictionLimit(1)), evicted=(OTHER,))),
     ("workload-window", history(workload_evictions={WEB: (NOW - 1799,)})),
+    ("window", rules(windows=(DENIED,))),
     ("rate", history(evictions=(NOW - 60,) * 20)),
     ("rate", replace(history(evictions=(NOW - 60,) * 10), rules=SHARED)),
     ("rate", replace(history(evictions=(NOW - 60,) * 19, by_planner={"relieve": (NOW - 60,) * 9}), rules=SHARED)),
@@ -173,6 +178,8 @@ ALLOWED: list[tuple[str, Shop]] = [
     ("opt-out", pod(annotations={"cluster-autoscaler.kubernetes.io/safe-to-evict": "true"})),
     ("limit-node", replace(rules(limit_node=EvictionLimit(1)), evicted=(OTHER,))),
     ("workload-window", history(workload_evictions={WEB: (NOW - 1800,)})),
+    ("window", rules(windows=(replace(DENIED, planners=frozenset({"tidy"})),))),
+    ("window", rules(windows=(replace(DENIED, denies=False),))),
     ("rate", history(evictions=(NOW - 86_400,) * 20)),
     ("cooldown", history(node_evictions={"n1": NOW - 600})),
     ("cooldown", replace(history(node_evictions={"n1": NOW - 9}), rules=replace(SHARED, planner="relieve"))),

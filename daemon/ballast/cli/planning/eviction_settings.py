@@ -51,11 +51,11 @@ def settings_of(pairs: Sequence[str], more: Mapping[str, str] | None = None) -> 
     return findings.settings, frozenset(field for part, field in findings.values if part == _PART)
 
 
-def offline_rules(settings: Settings, given: frozenset[str]) -> GateRules:
+def offline_rules(settings: Settings, given: frozenset[str], planner: str = "") -> GateRules:
     """Rules without history: no rates, and limits only if they are among the `given` fields."""
     limits = ("limit_total", "limit_node", "limit_namespace", "limit_workload")
     unset: dict[str, Any] = {name: UNLIMITED for name in limits if name not in given}
-    return replace(rules_of(settings), rates=(), **unset)
+    return replace(rules_of(settings), rates=(), planner=planner, **unset)
 
 
 def _with_option(problem: str, options: Mapping[str, str]) -> str:

@@ -125,7 +125,7 @@ def _plan(
     pairs, keys = take_keys(settings or ()) if kind == "redistribute" else (settings or (), {})
     settings_read, origins = settings_of(pairs, variables(origin))
     evidence = gather(origin, settings_read)
-    gate = Gate(evidence.facts, offline_rules(settings_read, origins))
+    gate = Gate(evidence.facts, offline_rules(settings_read, origins, kind))
     if max_moves is not None:
         most = EvictionLimit(max_moves)
     elif max_moves_percent is not None:

@@ -1,11 +1,13 @@
-"""Limits per cycle, rates, and rests after an eviction."""
+"""Limits per cycle, times, rates, and rests after an eviction."""
 
 import math
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
 
 from ballast.eviction.check_input import CheckInput, CheckResult, allow, refuse
 from ballast.eviction.rules import HOUR, MINUTE, EvictionLimit
+from ballast.eviction.time_windows import closed
 from ballast.model.duration import DAY
 
 _UNITS = ((DAY, "d"), (HOUR, "h"), (MINUTE, "min"))
@@ -39,6 +41,15 @@ def workload_window(case: CheckInput) -> CheckResult:
     if recent and recent + case.tally.workloads[key] >= most:
         return refuse("too many recent evictions of its workload", recent=recent, at_most=most)
     return allow("few recent evictions of its workload", recent=recent)
+
+
+def window(case: CheckInput) -> CheckResult:
+    waits = closed(case.rules.windows, case.rules.planner, case.facts.now) if case.rules.windows else None
+    if waits is None:
+        return allow("evictions may happen now")
+    if waits.until is None:
+        return refuse("outside its windows; no opening is in sight")
+    return refuse(f"outside its windows; opens at {datetime.fromtimestamp(waits.until, UTC):%Y-%m-%d %H:%M} UTC")
 
 
 def rate(case: CheckInput) -> CheckResult:

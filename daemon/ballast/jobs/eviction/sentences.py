@@ -48,7 +48,8 @@ def not_watched(kind: str, age: float, problem: str | None) -> str:
 def plan_sentence(plan: EvictionPlan, attempts: Sequence[Attempt], *, acts: bool) -> str:
     """ "relieve: evicted 1 of 2 pods; refused at the last moment by cooldown 1"."""
     if not plan.steps:
-        return f"{plan.kind}: nothing to move{_refused(plan.refused)}"
+        waits = next((refusal.reason for refusal in plan.refusals if refusal.check == "window"), "")
+        return f"{plan.kind}: nothing to move{_refused(plan.refused)}" + (f"; {waits}" if waits else "")
     done = sum(attempt.permitted for attempt in attempts)
     verb = "evicted" if acts else "would evict"
     first_starts = sum(attempt.status == SURGING for attempt in attempts)

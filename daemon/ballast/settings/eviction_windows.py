@@ -1,0 +1,80 @@
+"""The setting `BALLAST_EVICTION__WINDOWS`: one allowed or denied time."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Self
+from zoneinfo import ZoneInfo
+
+from ballast.model.cron import Cron
+from ballast.settings.values import Duration, WrittenValue
+
+_KEYS = ("allow", "deny", "duration", "timezone", "planners")
+LONGEST = 31 * 86_400.0
+"""Seconds of the longest window."""
+
+
+@dataclass(frozen=True)
+class EvictionWindow(
+    WrittenValue,
+    allowed='windows such as {"allow": "0 22 * * mon-fri", "duration": "8h", "timezone": "Europe/Amsterdam", '
+    '"planners": ["rebalance"]}: allow or deny and duration, the others optional',
+    json=("object",),
+):
+    """Beginnings by `cron` in `zone`, `duration` after each; `text` is how it was written."""
+
+    denies: bool
+    cron: Cron
+    duration: Duration
+    zone: ZoneInfo
+    planners: tuple[str, ...]
+    text: str
+
+    @classmethod
+    def parse(cls, value: object) -> Self:
+        """Takes an EvictionWindow or a map; raises ValueError, saying what is allowed."""
+        if isinstance(value, cls):
+            return value
+        if not isinstance(value, Mapping):
+            raise cls.refusal()
+        if unknown := [str(key) for key in value if key not in _KEYS]:
+            raise cls.refusal(f"there is no {', '.join(unknown)}")
+        if ("allow" in value) == ("deny" in value):
+            raise cls.refusal("give one of allow and deny")
+        if "duration" not in value:
+            raise cls.refusal("duration is missing")
+        duration = Duration.parse(value["duration"])
+        if not 0 < duration <= LONGEST:
+            raise cls.refusal("a duration is longer than 0 and at most 31d")
+        begins = value["deny" if "deny" in value else "allow"]
+        if not isinstance(begins, str):
+            raise cls.refusal("allow and deny are text")
+        return cls(
+            "deny" in value,
+            Cron.parse(begins),
+            duration,
+            _zone(value.get("timezone", "UTC")),
+            _planners(value.get("planners", ())),
+            json.dumps(dict(value)),
+        )
+
+    def __str__(self) -> str:
+        return self.text
+
+
+def _zone(name: object) -> ZoneInfo:
+    try:
+        return ZoneInfo(str(name))
+    except (KeyError, ValueError, OSError):
+        raise ValueError(
+            f"expected a timezone of the IANA database such as Europe/Amsterdam; {name!r} is not one"
+        ) from None
+
+
+def _planners(names: Any) -> tuple[str, ...]:
+    from ballast.eviction.planners.registry import planners  # numpy is slow to import
+
+    known = [planner.name for planner in planners()]
+    if not isinstance(names, list | tuple) or not all(name in known for name in names):
+        raise ValueError(f"expected planners as a list out of {', '.join(known)}; not {names!r}")
+    return tuple(names)
