@@ -29,6 +29,7 @@ def as_json(plan: EvictionPlan) -> dict[str, Any]:
         "refused": dict(plan.refused),
         "placed": list(plan.placed),
         "concentration": dict(zip(("before", "after"), plan.concentration, strict=True)),
+        **({"note": plan.note} if plan.note else {}),
         **({"empty": list(plan.empty)} if plan.empty is not None else {}),
     }
 

@@ -90,6 +90,11 @@ class EvictionPlan:
     empty: tuple[str, ...] | None = None
     concentration: tuple[int, int] = (0, 0)
     """The most pods of one workload on one node before and after, of workloads that have at least two."""
+    note: str | None = None
+    """Why the plan leaves something undone, beside its refusals."""
+
+
+DAY_UNKNOWN = "begins no node: the load of a day is not known"
 
 
 def make_plan(
@@ -254,19 +259,31 @@ class _PlanBuilder:
             refusals=tuple(screening.examples(examples, crowded)),
             empty=None if emptied is None else tuple(self._layout.nodes[row].name for row in emptied),
             concentration=(stacked, placement.siblings.most()),
+            note=DAY_UNKNOWN if emptied is not None and not self._day_known(peak).any() else None,
         )
 
     def _whole_nodes(self, hand_over: Callable[[int], None], peak: Floats | None) -> WholeNodes:
         nodes, facts, rules = self._layout.nodes, self._gate.facts, self._gate.rules
         return WholeNodes(
             begun=np.array([node.ready and handed_over(node, rules.prefix) for node in nodes], bool),
-            may_empty=np.array([may_empty(node, facts, rules) for node in nodes], bool),
+            may_empty=np.array([may_empty(node, facts, rules) for node in nodes], bool) & self._day_known(peak),
             stays=np.array([ends_with_its_node(pod) for pod in self._layout.pods], bool),
             later=np.isin(self._screening.numbers, _TEMPORARY) & self._screening.measured,
             together=self._together,
             hand_over=hand_over,
             peak=peak,
         )
+
+    def _day_known(self, peak: Floats | None) -> Bools:
+        """[node]: whether the peak of all targets of its pool is known, or need not be."""
+        layout = self._layout
+        if self._cluster.aims.no_peak:
+            return np.ones(len(layout.nodes), bool)
+        known = np.zeros(len(layout.nodes), bool)
+        if peak is not None:
+            known = np.asarray((np.isfinite(peak) | ~layout.there).all(axis=1))
+        needed = np.array([node.ready and node.name not in self._gate.facts.unknown for node in layout.nodes], bool)
+        return np.asarray(~np.isin(layout.pool, layout.pool[needed & ~known]))
 
     def _together(self, pods: Sequence[int]) -> bool:
         refusal = self._gate.admit_together([self._layout.pods[pod] for pod in pods], _FITS)

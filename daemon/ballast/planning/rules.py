@@ -61,6 +61,7 @@ def aims_of(settings: Settings) -> Aims:
         price=eviction.price,
         nodes_reserve=eviction.nodes_reserve,
         consolidate_nodes=eviction.consolidate_nodes,
+        packed="consolidate" in eviction.planners,
         criterion=dominant_residual.parse(settings.scoring.keys.get(dominant_residual.NAME, {})),
     )
 

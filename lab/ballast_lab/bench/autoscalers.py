@@ -140,7 +140,7 @@ def _moved(fleet: Fleet, kind: Kind, found: Beside) -> None:
     usage = {f"shop/{name}": {"cpu": use, "memory": use * GIB} for name, (_, _, use) in fleet.pods.items()}
     load = np.repeat(fleet.loads()[:, None], len(RESOURCES), axis=1)
     arranged = layout(objects.nodes, objects.pods, RESOURCES, load, usage)
-    plan = make_plan(kind, arranged, Gate(Facts(objects, now=1e9), RULES), Aims(max_moves=MOVES))
+    plan = make_plan(kind, arranged, Gate(Facts(objects, now=1e9), RULES), Aims(max_moves=MOVES, no_peak=True))
     for step in plan.steps:
         assert step.target is not None
         name = step.pod.partition("/")[2]

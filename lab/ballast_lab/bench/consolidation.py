@@ -200,7 +200,7 @@ def _planned(week: Week, peak: Floats | None, left: int) -> tuple[int, bool]:
     arranged = layout(objects.nodes, objects.pods, RESOURCES, load, usage)
     peaks = None if peak is None else np.repeat(peak[:, None], len(RESOURCES), axis=1)
     gate = Gate(Facts(objects, now=1e9), RULES)
-    plan = make_plan("consolidate", arranged, gate, Aims(), peak=peaks)
+    plan = make_plan("consolidate", arranged, gate, Aims(no_peak=peak is None), peak=peaks)
     before, week.given_away = week.given_away, set(plan.empty or ())
     done = plan.steps[: max(left, 0)]
     for step in done:

@@ -29,7 +29,8 @@ from ballast.eviction.recent_evictions import RecentEvictions
 from ballast.extender.decisions import ExtenderService
 from ballast.extender.strategies import Strategies
 from ballast.jobs import telemetry
-from ballast.jobs.eviction.observations import DayPeak, HotNodes, RecentScaling
+from ballast.jobs.eviction.day_peak import DayPeak
+from ballast.jobs.eviction.observations import HotNodes, RecentScaling
 from ballast.jobs.eviction.plans import choose
 from ballast.jobs.progress import settling
 from ballast.jobs.publishing import label_rules

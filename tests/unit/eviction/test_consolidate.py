@@ -62,7 +62,8 @@ class World:
         gate = Gate(Facts(ClusterObjects(self.nodes, self.pods, workloads), now=NOW), self.rules, self.history)
         order = sorted(range(len(self.nodes)), key=lambda row: self.nodes[row].name)
         peak = None if self.peak is None else _table(self.peak)[order]
-        return make_plan(kind, arranged, gate, self.aims, peak=peak)
+        aims = replace(self.aims, no_peak=True) if self.peak is None else self.aims
+        return make_plan(kind, arranged, gate, aims, peak=peak)
 
 
 def _table(load: Sequence[float]) -> Any:
@@ -126,7 +127,10 @@ def test_none_is_emptied_where_the_loss_of_another_would_be_too_much() -> None:
 def test_the_peak_of_the_day_counts_where_it_is_known() -> None:
     assert a_world(spread_out(3), peak=(0.6,) * 4).plan().empty == ()
     assert a_world(spread_out(3), peak=(0.34,) * 4).plan().empty == ("n0",)
-    assert a_world(spread_out(3), peak=(float("nan"),) * 4).plan().empty == ("n0",)
+    unknown = a_world(spread_out(3), peak=(0.34, 0.34, float("nan"), 0.34)).plan()
+    assert (unknown.empty, unknown.note) == ((), "begins no node: the load of a day is not known")
+    unasked = replace(a_world(spread_out(3), peak=(float("nan"),) * 4), aims=Aims(no_peak=True)).plan()
+    assert (unasked.empty, unasked.note) == (("n0",), None)
 
 
 def test_a_node_is_emptied_as_a_whole_or_not_at_all() -> None:

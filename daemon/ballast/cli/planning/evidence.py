@@ -128,6 +128,27 @@ def _read_files(origin: Origin, settings: Settings) -> PlanFiles:
     )
 
 
+def peaks_of(path: Path, arranged: Layout) -> Floats:
+    """[node, resource] from a file {node: {resource: load at the p95 of a day}}, NaN where it says nothing.
+
+    Raises BadFile for another form, or loads that are not between 0 and 2.
+    """
+    source = f"--peak {path}"
+    expected = '{"node": {"cpu": 0.6, "memory": 0.7}}, loads as fractions of allocatable between 0 and 2'
+    try:
+        by_node = msgspec.convert(files.read_document(path, "--peak"), dict[str, dict[str, float]])
+    except msgspec.ValidationError as error:
+        raise BadFile(f"{source}: expected {expected}; {error}.") from None
+    peak = np.full((len(arranged.nodes), len(arranged.resources)), np.nan)
+    for row, node in enumerate(arranged.nodes):
+        for column, resource in enumerate(arranged.resources):
+            peak[row, column] = by_node.get(node.name, {}).get(resource, np.nan)
+    known = [value for loads in by_node.values() for value in loads.values()]
+    if not all(0 <= value <= 2 for value in known):
+        raise BadFile(f"{source}: expected {expected}.")
+    return peak
+
+
 def _watched_resources(settings: Settings) -> list[str]:
     """cpu and memory where they are configured, and what has a weight or a limit."""
     eviction = settings.eviction

@@ -19,7 +19,7 @@ from ballast.base.errors import UsageError
 from ballast.cli.live import daemons_plan
 from ballast.cli.output import Output, OutputOption
 from ballast.cli.planning.eviction_settings import offline_rules, settings_of
-from ballast.cli.planning.evidence import Origin, gather, variables
+from ballast.cli.planning.evidence import Origin, gather, peaks_of, variables
 from ballast.cli.score import key_and_value
 from ballast.eviction.document import as_json
 from ballast.eviction.gate import Gate
@@ -45,6 +45,10 @@ PodMetrics = Annotated[
     typer.Option(
         help="Output of `kubectl get --raw /apis/metrics.k8s.io/v1beta1/pods`. Without it, requests are used."
     ),
+]
+Peak = Annotated[
+    Path | None,
+    typer.Option(help='JSON {"node": {"cpu": 0.6, "memory": 0.7}}: the load of each node at the p95 of a day.'),
 ]
 Live = Annotated[
     bool,
@@ -84,14 +88,14 @@ Set = Annotated[
 ]
 
 
-def _add_command(kind: Kind, description: str, *, without: str = "") -> None:
-    """Adds the command for one kind of plan. It takes the options of `_plan`, except the one named `without`."""
+def _add_command(kind: Kind, description: str, *, without: Sequence[str] = ("ungated", "peak")) -> None:
+    """Adds the command for one kind of plan. It takes the options of `_plan`, except those `without`."""
     parameters = list(signature(_plan, eval_str=True).parameters.values())[1:]
 
     def command(**options: Any) -> None:
         _plan(kind, **options)
 
-    shown = [parameter for parameter in parameters if parameter.name != without]
+    shown = [parameter for parameter in parameters if parameter.name not in without]
     setattr(command, "__signature__", Signature(shown))  # noqa: B010
     app.command(kind, help=description)(command)
 
@@ -101,6 +105,7 @@ def _plan(
     cluster: Cluster = None,
     metrics_file: Metrics = None,
     pod_metrics: PodMetrics = None,
+    peak: Peak = None,
     live: Live = False,
     kubeconfig: Kubeconfig = None,
     url: Url = None,
@@ -115,7 +120,7 @@ def _plan(
     origin = Origin(cluster, metrics_file, pod_metrics, live, kubeconfig)
     if url is not None:
         limited = max_moves is not None or max_moves_percent is not None
-        if limited or ungated or settings or origin != Origin(None, None, None):
+        if limited or ungated or settings or peak or origin != Origin(None, None, None):
             raise UsageError("--url shows the latest plan of a daemon. Do not combine it with options for a new plan.")
         _show(daemons_plan(url, kind), output)
         return
@@ -123,6 +128,7 @@ def _plan(
         raise UsageError("--max-moves and --max-moves-percent set the same limit: give one of them.")
     origin.check()
     pairs, keys = take_keys(settings or ()) if kind == "redistribute" else (settings or (), {})
+    pairs, no_peak = take_no_peak(pairs) if planner(kind).whole_nodes else (pairs, False)
     settings_read, origins = settings_of(pairs, variables(origin))
     evidence = gather(origin, settings_read)
     gate = Gate(evidence.facts, offline_rules(settings_read, origins, kind))
@@ -142,14 +148,22 @@ def _plan(
         aims = replace(aims, criterion=criterion(settings_read, keys, published=ungated))
     if ungated:
         aims = replace(aims, priced=False, wait_for=0.0)
-    _show(as_json(make_plan(kind, evidence.arranged, gate, aims, peak=evidence.peak)), output)
+    aims = replace(aims, no_peak=no_peak)
+    day = evidence.peak if no_peak else None
+    if peak is not None:
+        day = peaks_of(peak, evidence.arranged)
+    plan = make_plan(kind, evidence.arranged, gate, aims, peak=day)
+    if plan.note:
+        plan = replace(plan, note=f"{kind} {plan.note}: give --peak FILE, or --set {NO_PEAK}=true to go without")
+        typer.echo(f"warning: {plan.note}.", err=True)
+    _show(as_json(plan), output)
 
 
-_add_command("relieve", "Move pods off overloaded nodes.", without="ungated")
-_add_command("rebalance", "Move pods so that all nodes have a similar load.", without="ungated")
-_add_command("redistribute", "Move pods so that pending pods can start.")
-_add_command("repair", "Move pods that are not where they ask to be.", without="ungated")
-_add_command("consolidate", "Empty nodes that the others can do without.", without="ungated")
+_add_command("relieve", "Move pods off overloaded nodes.")
+_add_command("rebalance", "Move pods so that all nodes have a similar load.")
+_add_command("redistribute", "Move pods so that pending pods can start.", without=("peak",))
+_add_command("repair", "Move pods that are not where they ask to be.")
+_add_command("consolidate", "Empty nodes that the others can do without.", without=("ungated",))
 
 
 def _show(plan: Mapping[str, Any], output: Output) -> None:
@@ -186,6 +200,18 @@ def _print(plan: Mapping[str, Any]) -> None:
     if plan["refused"]:
         counts = (f"{check} {count}" for check, count in plan["refused"].items())
         console.print(f"refused pods by check: {', '.join(counts)}")
+
+
+NO_PEAK = "no_peak"
+
+
+def take_no_peak(pairs: Sequence[str]) -> tuple[list[str], bool]:
+    """(the other pairs, whether nodes are emptied without knowing a day). Raises UsageError for another value."""
+    mine = [pair for pair in pairs if pair.partition("=")[0].strip() == NO_PEAK]
+    values = {pair.partition("=")[2].strip() for pair in mine}
+    if not values <= {"true", "false"}:
+        raise UsageError(f"--set {mine[-1]}: expected {NO_PEAK}=true or {NO_PEAK}=false.")
+    return [pair for pair in pairs if pair not in mine], "true" in values
 
 
 KEYS = ("lambda", "c", "g", "profiles", "resources", "weigh_by", "devices")

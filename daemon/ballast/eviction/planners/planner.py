@@ -58,6 +58,10 @@ class Aims:
     """Nodes that may be lost after `consolidate` has emptied others."""
     consolidate_nodes: int = 1
     """Nodes that `consolidate` empties at a time."""
+    no_peak: bool = False
+    """Whether `consolidate` begins nodes where the load of a day is not known."""
+    packed: bool = False
+    """Whether `consolidate` runs too: `rebalance` moves pods off nodes above the ceiling of targets alone."""
 
     @property
     def ceiling(self) -> Limit:

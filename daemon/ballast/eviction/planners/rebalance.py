@@ -2,15 +2,21 @@
 
 from collections.abc import Iterator
 
+import numpy as np
+
 from ballast.eviction.planners.planner import BasePlanner, PlanInput, Spare, loads_in_words
+from ballast.model.limits import limits
 from ballast.model.sample import Bools, Floats
 from ballast.placement.even_out import even_out
-from ballast.placement.planners.simulated_placement import SimulatedPlacement
+from ballast.placement.planners.simulated_placement import ROUNDING, SimulatedPlacement
 from ballast.placement.planners.step import Admit, PlannedMove
 
 
 class Rebalance(BasePlanner):
-    """The gain of a step is the fall of sum_k w_k Var_k within its pool."""
+    """The gain of a step is the fall of sum_k w_k Var_k within its pool.
+
+    Where `consolidate` runs too, pods leave only nodes above the load to which it packs.
+    """
 
     name = "rebalance"
 
@@ -18,7 +24,10 @@ class Rebalance(BasePlanner):
         self, cluster: PlanInput, placement: SimulatedPlacement, movable: Bools, admit: Admit, spare: Spare
     ) -> Iterator[PlannedMove]:
         """The move with the largest gain first; of many, those towards a target."""
-        aims = cluster.aims
+        aims, layout = cluster.aims, cluster.layout
+        if aims.packed:
+            above: Bools = np.asarray((placement.load > limits(aims.ceiling, layout.resources) + ROUNDING).any(axis=1))
+            movable &= above[layout.on]
         assert cluster.rehearse is not None
         return even_out(
             placement,

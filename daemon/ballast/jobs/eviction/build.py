@@ -11,6 +11,8 @@ from ballast.actuation.protected import Protected
 from ballast.base.clock import SystemClock
 from ballast.cluster.context import Context
 from ballast.eviction.facts import WorkloadKey
+from ballast.eviction.planners.registry import planner
+from ballast.jobs.eviction.day_peak import DayKeeper
 from ballast.jobs.eviction.executor import PlanExecutor
 from ballast.jobs.eviction.explainer import Explainer
 from ballast.jobs.eviction.follow_up import FollowUp
@@ -23,6 +25,7 @@ from ballast.serving.board import Board
 from ballast.settings import Duration, Mode, Settings
 from ballast.telemetry.pod_usage_cache import PodUsageCache
 from ballast.telemetry.presets import rate_window
+from ballast.telemetry.prometheus import PrometheusSource
 from ballast.telemetry.source import Source
 
 
@@ -79,6 +82,11 @@ def build(
             power_plans=lambda: power.changing if power else frozenset(),
             surging=lambda: surges.workloads if surges else frozenset(),
             budgeted=_budgeted(settings),
+        ),
+        day=DayKeeper(
+            context,
+            (lambda: PrometheusSource(settings, context.metrics)) if source.name == PrometheusSource.name else None,
+            needed=any(planner(name).whole_nodes for name in eviction.planners),
         ),
     )
     usage = PodUsageCache(source, context.api.get, settings)

@@ -48,7 +48,7 @@ class EvictionJob:
 
     def cycle(self, snapshot: Snapshot) -> str:
         """Raises ClusterError when `ballast-state` cannot be read, WorkerError when no plan could be made."""
-        self.moments.day_peak.observe(snapshot)
+        self.moments.day.keep(snapshot)
         # The effect of earlier evictions is part of what is planned with, so they are followed up first.
         earlier = self.follow_up.review(snapshot)
         self.moments.refresh()

@@ -15,9 +15,9 @@ from ballast.eviction.facts import ClusterObjects, WorkloadKey, promised
 from ballast.eviction.gate import Gate
 from ballast.eviction.history import History
 from ballast.eviction.planners.planner import Planner
-from ballast.eviction.planners.registry import planner
 from ballast.jobs.eviction import sentences
-from ballast.jobs.eviction.observations import DayPeak, HotNodes, InvalidAnnotations, RecentScaling
+from ballast.jobs.eviction.day_peak import DayKeeper
+from ballast.jobs.eviction.observations import HotNodes, InvalidAnnotations, RecentScaling
 from ballast.jobs.eviction.plans import rules_for
 from ballast.model.node_state import NodeState
 from ballast.model.pod import Pod
@@ -68,6 +68,7 @@ class Moments:
         replacements: ReplacementReservations,
         protected: Protected,
         others: OtherParts,
+        day: DayKeeper,
     ) -> None:
         self._settings, self._board = context.settings, board
         self._clock, self._cache, self._workloads = context.clock, context.cache, context.workloads
@@ -79,7 +80,7 @@ class Moments:
         self._weights = self._settings.scoring.resources
         self._hot = HotNodes(self._aims, self._settings.telemetry.interval, self._weights)
         self._errors, self._scaling = LoadErrors(evictor.options.lag), RecentScaling()
-        self.day_peak = DayPeak()
+        self.day = day
         self._invalid = InvalidAnnotations(
             self._settings.publishing.prefix,
             lambda target, why: context.events.emit(
@@ -90,6 +91,7 @@ class Moments:
     def observe(self, snapshot: Snapshot) -> None:
         """Counts the windows of hot nodes, and notes which replica counts changed."""
         self._hot.observe(snapshot)
+        self.day.observe(snapshot)
         self._errors.observe(snapshot)
         self._scaling.observe(self._workloads.workloads(), self._clock.wall())
 
@@ -118,9 +120,8 @@ class Moments:
             pool_label=self._settings.cluster.pool_label,
             weights=self._weights,
         )
-        empties = any(planner(name).whole_nodes for name in self._settings.eviction.planners)
-        peak = self.day_peak.loads(snapshot) if empties else None
-        moment = with_loads(bare, snapshot, self._evictor.pending(), self._errors.newest, peak)
+        day = self.day.loads(snapshot)
+        moment = with_loads(bare, snapshot, self._evictor.pending(), self._errors.newest, day)
         obstacle = self._unseen() or moment.history.paused
         if obstacle is None and self._board.frozen:
             obstacle = "too many nodes are silent"

@@ -1,6 +1,5 @@
-"""What only several looks at the cluster show: hot nodes, the day's peak, changed replicas, new wrong annotations."""
+"""What only several looks at the cluster show: hot nodes, changed replicas, new wrong annotations."""
 
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
 import msgspec
@@ -11,10 +10,7 @@ from ballast.eviction.annotations import strange, unknown_lifts
 from ballast.eviction.facts import WorkloadKey
 from ballast.eviction.gate import LIFTED_BY_NAME
 from ballast.eviction.plan import Aims
-from ballast.model.duration import DAY
 from ballast.model.limits import EQUAL, Weights, limits
-from ballast.model.node import Node
-from ballast.model.node_state import ALWAYS_NEEDED
 from ballast.model.pod import Pod
 from ballast.model.sample import Bools, Floats
 from ballast.model.snapshot import Snapshot
@@ -95,69 +91,6 @@ class HotNodes:
 def _counted(snapshot: Snapshot, marked: Bools, before: Mapping[str, int]) -> dict[str, int]:
     names = [snapshot.nodes[row].name for row in np.flatnonzero(marked).tolist()]
     return {name: before.get(name, 0) + 1 for name in names}
-
-
-EVERY = 300.0
-"""Seconds between two values that are kept."""
-
-QUANTILE = 0.95
-"""Of the values of a day, the one that counts as its peak."""
-
-
-class DayPeak:
-    """Remembers what the nodes of each pool used together over the last day, since this process started.
-
-    Together, because pods move: what one node had at its peak says little of what it has next.
-    """
-
-    def __init__(self) -> None:
-        self._kept: deque[tuple[float, dict[str, Floats]]] = deque()
-
-    def observe(self, snapshot: Snapshot) -> None:
-        """Keeps what is used now."""
-        if self._kept and snapshot.time - self._kept[-1][0] < EVERY:
-            return
-        self._kept.append((snapshot.time, _used(snapshot)))
-        while self._kept[0][0] <= snapshot.time - DAY:
-            self._kept.popleft()
-
-    def loads(self, snapshot: Snapshot) -> Floats:
-        """[resource, node]: loads at the p95 of the day, where every node of a pool has its share of it."""
-        now, of_day = _used(snapshot), [values for _, values in tuple(self._kept)]
-        highest: Floats = snapshot.primary.mean.copy()
-        for name, used in now.items():
-            kept = [values[name] for values in of_day if name in values and len(values[name]) == len(used)]
-            if not kept:
-                continue
-            most = np.quantile(np.array(kept), QUANTILE, axis=0)
-            # A pool that uses nothing now has no ratio to its peak; its loads stay as they are.
-            with np.errstate(divide="ignore", invalid="ignore"):
-                rise = np.where(used > 0, most / used, 1.0)
-            rows = [row for row in range(len(snapshot.nodes)) if snapshot.pool(row) == name]
-            highest[:, rows] *= np.fmax(rise, 1.0)[:, None]
-        return highest
-
-
-def _used(snapshot: Snapshot) -> dict[str, Floats]:
-    """{pool: [resource] cores, bytes or sums of ratios}; nodes of unknown load count as the others do on average."""
-    used_by_pool: dict[str, Floats] = {}
-    for name in {snapshot.pool(row) for row in range(len(snapshot.nodes))}:
-        rows = [row for row in range(len(snapshot.nodes)) if snapshot.pool(row) == name]
-        load = snapshot.primary.mean[:, rows]
-        nodes = [snapshot.nodes[row] for row in rows]
-        amounts = [[_whole(node, resource) for node in nodes] for resource in snapshot.resources]
-        whole = np.array(amounts, float)
-        known = np.isfinite(load)
-        of_known = np.where(known, whole, 0.0).sum(axis=1)
-        used = np.nan_to_num(load * whole).sum(axis=1)
-        used_by_pool[name] = np.divide(
-            used * whole.sum(axis=1), of_known, out=np.full(len(used), np.nan), where=of_known > 0
-        )
-    return used_by_pool
-
-
-def _whole(node: Node, resource: str) -> float:
-    return node.allocatable.get(resource, 0.0) if resource in ALWAYS_NEEDED else 1.0
 
 
 class RecentScaling:

@@ -47,9 +47,10 @@ def not_watched(kind: str, age: float, problem: str | None) -> str:
 
 def plan_sentence(plan: EvictionPlan, attempts: Sequence[Attempt], *, acts: bool) -> str:
     """ "relieve: evicted 1 of 2 pods; refused at the last moment by cooldown 1"."""
+    note = f"; {plan.note}" if plan.note else ""
     if not plan.steps:
         waits = next((refusal.reason for refusal in plan.refusals if refusal.check == "window"), "")
-        return f"{plan.kind}: nothing to move{_refused(plan.refused)}" + (f"; {waits}" if waits else "")
+        return f"{plan.kind}: nothing to move{_refused(plan.refused)}" + (f"; {waits}" if waits else "") + note
     done = sum(attempt.permitted for attempt in attempts)
     verb = "evicted" if acts else "would evict"
     first_starts = sum(attempt.status == SURGING for attempt in attempts)
@@ -66,7 +67,7 @@ def plan_sentence(plan: EvictionPlan, attempts: Sequence[Attempt], *, acts: bool
     failed = [attempt for attempt in attempts if attempt.status in ("failed", "recorded")]
     if failed:
         text += f"; {len(failed)} failed: {failed[0].why}"
-    return text
+    return text + note
 
 
 def _refused(refused: Mapping[str, int]) -> str:

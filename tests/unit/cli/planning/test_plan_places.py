@@ -101,26 +101,62 @@ def emptied(files: Callable[[str, Any], str], ballast: Run) -> Callable[..., Ans
         answer: Answer = json.loads(out)
         assert answer["kind"] == "consolidate"
         assert list(answer)[-1] == "empty"
+        assert ("the load of a day is not known" in err) == ("note" in answer)
         return answer
 
     return run
 
 
-def test_consolidate_names_the_nodes_that_become_empty(emptied: Callable[..., Answer]) -> None:
+@pytest.fixture
+def day(files: Callable[[str, Any], str]) -> Callable[..., tuple[str, str]]:
+    """The options for loads at the p95 of a day, of the five nodes."""
+
+    def options(cpu: float = 0.1, nodes: int = 5) -> tuple[str, str]:
+        return "--peak", files("day.json", {f"n{i}": {"cpu": cpu, "memory": 0.1} for i in range(nodes)})
+
+    return options
+
+
+def test_consolidate_names_the_nodes_that_become_empty(emptied: Callable[..., Answer], day: Callable[..., Any]) -> None:
+    peak = day()
     loads = {f"n{i}": (10, 10) for i in range(5)}
-    answer = emptied(drained(), watcher(loads))
+    answer = emptied(drained(), watcher(loads), *peak)
     assert answer["empty"] == ["n0"]
     assert {step["pod"] for step in answer["steps"]} == {"shop/p0", "shop/q4"}
-    assert len(emptied(drained(), watcher(loads), "--set", "consolidate_nodes=2")["empty"]) == 2
-    assert emptied(drained(), watcher(loads), "--set", "max_moves=1")["empty"] == ["n0"]
-    assert emptied(drained(), watcher(loads), "--max-moves", "1")["empty"] == []
-    assert emptied(drained(), watcher(loads), "--set", "nodes_reserve=4")["empty"] == []
-    assert emptied(drained(), watcher(loads), "--set", "consolidate_nodes=0")["empty"] == []
-    assert emptied(drained(), watcher({**loads, "n3": (75, 10)}))["empty"] == []
+    assert len(emptied(drained(), watcher(loads), *peak, "--set", "consolidate_nodes=2")["empty"]) == 2
+    assert emptied(drained(), watcher(loads), *peak, "--set", "max_moves=1")["empty"] == ["n0"]
+    assert emptied(drained(), watcher(loads), *peak, "--max-moves", "1")["empty"] == []
+    assert emptied(drained(), watcher(loads), *peak, "--set", "nodes_reserve=4")["empty"] == []
+    assert emptied(drained(), watcher(loads), *peak, "--set", "consolidate_nodes=0")["empty"] == []
+    assert emptied(drained(), watcher({**loads, "n3": (75, 10)}), *peak)["empty"] == []
 
 
 def test_consolidate_goes_by_the_p95_that_the_document_tells(emptied: Callable[..., Answer]) -> None:
     document = watcher({f"n{i}": (10, 10) for i in range(5)})
     for each in document["data"]["NodeMetricsMap"].values():
         each["metrics"].append({"type": "CPUP95", "operator": "P95", "value": 65})
-    assert emptied(drained(), document)["empty"] == []
+    assert emptied(drained(), document, "--set", "no_peak=true")["empty"] == []
+
+
+def test_consolidate_plans_nothing_without_the_load_of_a_day(
+    emptied: Callable[..., Answer], day: Callable[..., Any]
+) -> None:
+    calm = watcher({f"n{i}": (10, 10) for i in range(5)})
+    answer = emptied(drained(), calm)
+    assert (answer["steps"], answer["empty"]) == ([], [])
+    assert answer["note"].startswith("consolidate begins no node: the load of a day is not known: give --peak FILE")
+    assert emptied(drained(), calm, *day(nodes=4))["empty"] == []
+    assert emptied(drained(), calm, "--set", "no_peak=false")["empty"] == []
+    assert emptied(drained(), calm, "--set", "no_peak=true")["empty"] == ["n0"]
+    assert emptied(drained(), calm, *day(cpu=0.65))["empty"] == []
+    assert "note" not in emptied(drained(), calm, *day(cpu=0.65))
+
+
+@pytest.mark.parametrize("content", [[], {"n0": 0.5}, {"n0": {"cpu": "much"}}, {"n0": {"cpu": 60}}])
+def test_a_peak_of_another_form_is_refused(content: Any, files: Callable[[str, Any], str], ballast: Run) -> None:
+    calm = watcher({f"n{i}": (10, 10) for i in range(5)})
+    given = ["--cluster", files("c.json", drained()), "--metrics", files("m.json", calm)]
+    code, _, err = ballast("plan", "consolidate", *given, "--peak", files("day.json", content))
+    assert code == 1
+    assert "--peak" in err
+    assert "fractions of allocatable" in err
