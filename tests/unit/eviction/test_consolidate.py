@@ -276,3 +276,11 @@ def test_the_order_of_nodes_and_pods_changes_nothing(world: World, random: Any) 
         pods=tuple(random.sample(world.pods, len(world.pods))),
     )
     assert (other.plan().steps, other.plan().empty) == (world.plan().steps, world.plan().empty)
+
+
+def test_rebalance_does_not_spread_what_consolidate_packs() -> None:
+    packed = a_world([a_pod(f"p{i}", "n0", workload=f"w{i}") for i in range(5)])
+    assert packed.plan("rebalance").steps
+    assert replace(packed, aims=Aims(packed=True)).plan("rebalance").steps == ()
+    tight = replace(packed, aims=Aims(packed=True, target_high=packed.load[0] - 0.05))
+    assert {step.source for step in tight.plan("rebalance").steps} == {"n0"}

@@ -56,7 +56,10 @@ class DayPeak:
             self.add({snapshot.time: _used(snapshot.primary.mean, snapshot.resources, snapshot.nodes, pools)})
 
     def add(self, values: Mapping[float, Used]) -> None:
-        """Values by Unix time; those that are known already stay. One value from before the day shows that it is whole."""
+        """Values by Unix time; those that are known already stay.
+
+        One value from before the day shows that it is whole.
+        """
         kept = dict(sorted({**values, **self._kept}.items()))
         times = list(kept)
         old = [time for time in times if time <= times[-1] - DAY] if times else []
@@ -125,7 +128,10 @@ class DayKeeper:
         return self.peak.loads(snapshot) if self._needed else None
 
     def keep(self, snapshot: Snapshot) -> None:
-        """Reads back what is missing of the day, and saves it once an hour. Raises ClusterError for unreadable state."""
+        """Reads back what is missing of the day, and saves it once an hour.
+
+        Raises ClusterError for unreadable state.
+        """
         if not self._needed:
             return
         if not self._restored:
@@ -191,8 +197,10 @@ def _loads_of(reading: Reading, snapshot: Snapshot) -> Floats:
 
 
 def _used(load: Floats, resources: Sequence[str], nodes: Sequence[Node], pools: Sequence[str]) -> Used:
-    """Of loads [resource, node]; nodes of unknown load count as the others do on average, a resource of which nothing is
-    known is left out."""
+    """Of loads [resource, node]; nodes of unknown load count as the others do on average.
+
+    A resource of which nothing is known is left out.
+    """
     used_by_pool: dict[str, dict[str, float]] = {}
     for name in sorted(set(pools)):
         rows = [row for row, pool in enumerate(pools) if pool == name]
