@@ -27,6 +27,14 @@ class Concentration(Answer):
     after: int
 
 
+class MeasuredShare(Answer):
+    """The measured share of a predicted effect, and the interval that it lies in."""
+
+    share: float
+    low: float
+    high: float
+
+
 class Step(Answer, kw_only=True):
     """One eviction of a plan."""
 
@@ -38,6 +46,7 @@ class Step(Answer, kw_only=True):
     cost: Annotated[float, Meta(description="the price of the eviction, in the measure of the gain")]
     reason: str
     siblings: Annotated[Siblings | UnsetType, Meta(description="pods of its workload there after the step")] = UNSET
+    measured: Annotated[MeasuredShare | UnsetType, Meta(description="once its effect was judged")] = UNSET
 
 
 class Verdict(Answer):
@@ -85,6 +94,8 @@ class Measured(Answer):
     after: Numbers | UnsetType = UNSET
     started: Annotated[int | UnsetType, Meta(description="waiting pods that started")] = UNSET
     share: Annotated[float | UnsetType | None, Meta(description="measured effect / predicted effect")] = UNSET
+    low: Annotated[float | UnsetType, Meta(description="lower bound of the share")] = UNSET
+    high: Annotated[float | UnsetType, Meta(description="upper bound of the share")] = UNSET
 
 
 class Eviction(Answer):

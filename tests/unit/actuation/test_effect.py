@@ -5,9 +5,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from ballast.actuation.eviction import effect
+from ballast.actuation.eviction import causal, effect
 from ballast.actuation.eviction.evictor import ENOUGH, OVER, ApiErrors
-from ballast.actuation.eviction.records import Loads, Running, StepRecord, StepStatus
+from ballast.actuation.eviction.records import Running, StepRecord, StepStatus
 from ballast.base.metrics import Metrics
 from ballast.eviction.plan import Move
 from tests.worlds.clock import FakeClock
@@ -35,22 +35,30 @@ def test_what_is_not_known_is_not_predicted() -> None:
     assert effect.predicted(Move("a", "elsewhere", "n1", 0.1, "", "u", {}), ALL) == {"n1": {}}
 
 
-@pytest.mark.parametrize(
-    ("seen", "expected"),
-    [
-        ({"n0": {"cpu": -0.1}, "n1": {"cpu": 0.1}}, 1.0),
-        ({"n0": {"cpu": -0.1}, "n1": {"cpu": 0.0}}, 0.5),
-        ({"n0": {"cpu": 0.1}, "n1": {"cpu": -0.1}}, -1.0),
-        ({"n1": {"cpu": 0.05}}, 0.5),
-        ({}, None),
-    ],
-)
-def test_the_share_of_an_effect(seen: Loads, expected: float | None) -> None:
-    assert effect.share(LOAD, seen) == (None if expected is None else pytest.approx(expected))
+def judged(load: float, predicted: float = -0.1) -> effect.EffectVerdict:
+    """Of a fall from .5 that was predicted for n0, and this load later; n2 was not touched."""
+    before, after = (
+        snapshot(dict.fromkeys(NODES, 0.5) | {"n0": n0}, at) for n0, at in ((0.5, NOW), (load, NOW + 1800))
+    )
+    plan = Running("p", "rebalance", NOW, parts=causal.parts(before, ["n0", *NODES[2:]]))
+    return effect.judge(plan, [step(load={"n0": {"cpu": predicted}, "n1": {"cpu": -predicted}})], after)
+
+
+@pytest.mark.parametrize(("load", "expected"), [(0.4, 1.0), (0.45, 0.5), (0.6, -1.0), (0.5, 0.0)])
+def test_the_share_is_of_the_fall_on_the_source(load: float, expected: float) -> None:
+    share = judged(load).share
+    assert share is not None
+    assert share == pytest.approx((expected, expected, expected))
+    assert judged(load).failed == (expected < 0.5)
+
+
+def test_what_is_not_known_any_more_has_no_share() -> None:
+    verdict = judged(float("nan"))
+    assert (verdict.share, verdict.measured.share, verdict.failed) == (None, None, False)
 
 
 def test_a_small_effect_cannot_be_told_from_chance() -> None:
-    assert effect.share({"n0": {"cpu": -0.001}}, {"n0": {"cpu": 0.3}}) is None
+    assert judged(0.8, predicted=-0.001).share is None
 
 
 def pending(*steps: StepRecord, at: float = NOW) -> dict[str, dict[str, float]]:

@@ -4,10 +4,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from msgspec import UNSET
 
+from ballast.answers.evictions import Eviction, Measured, MeasuredShare, Plan, Predicted, Step
 from ballast.base.metrics import Metrics
 from ballast.cluster.write import WriteTarget
 from ballast.eviction.plan import Aims
+from ballast.jobs.eviction.executor import with_effects
 from ballast.jobs.eviction.observations import HotNodes, InvalidAnnotations, RecentScaling
 from ballast.model.node import Node
 from ballast.model.node_state import NodeStates
@@ -174,3 +177,44 @@ def test_pods_and_namespaces_are_looked_at_too_and_again_after_they_were_mended(
     for pods in ([Pod("shop", "a", annotations=strange)], [], [Pod("shop", "a", annotations=strange)]):
         wishes.observe([], [Namespace("shop", annotations=strange)], pods)
     assert heard == ["Namespace shop", "Pod shop/a", "Pod shop/a"]
+
+
+def test_judged_steps_of_plans_carry_the_measured_share() -> None:
+    steps = [
+        Step(pod=name, source="n1", to="n2", gain=0.1, gain_error=0.0, cost=0.0, reason="")
+        for name in ("shop/a", "shop/b")
+    ]
+    plan = Plan(
+        id="p",
+        time=1000.0,
+        mode="on",
+        kind="relieve",
+        steps=steps,
+        before={},
+        after={},
+        refused={},
+        placed=(),
+        verdicts=(),
+        sentence="",
+    )
+
+    def judged(pod: str, time: float, kind: str = "relieve") -> Eviction:
+        return Eviction(
+            pod=pod,
+            uid="u",
+            workload=None,
+            source="n1",
+            to="n2",
+            time=time,
+            kind=kind,
+            plan="p",
+            status="ready",
+            landed_on="n2",
+            ready_at=time,
+            predicted=Predicted(0.1, {}, {}, {}),
+            measured=Measured(share=0.9, low=0.7, high=1.1),
+            why=None,
+        )
+
+    later = with_effects(plan, [judged("shop/a", 998.0), judged("shop/b", 90.0), judged("shop/b", 999.0, "rebalance")])
+    assert [step.measured for step in later.steps] == [MeasuredShare(0.9, 0.7, 1.1), UNSET]

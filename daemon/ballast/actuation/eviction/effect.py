@@ -1,11 +1,14 @@
 """Compares predicted changes of load with measured ones."""
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+import msgspec
 import numpy as np
 
+from ballast.actuation.eviction import causal
+from ballast.actuation.eviction.causal import Interval
 from ballast.actuation.eviction.records import Loads, Running, StepRecord
 from ballast.answers.evictions import Measured
 from ballast.eviction.plan import Move
@@ -14,8 +17,8 @@ from ballast.model.node_state import ALWAYS_NEEDED
 from ballast.model.snapshot import Snapshot
 from ballast.placement.planners.load_spread import deviations
 
-LEAST = 0.25
-"""Share of the predicted change of loads below which a plan did not do what it said."""
+HALF = 0.5
+"""Share of the predicted fall of load: a plan did not do what it said if the whole interval is below."""
 
 FAINT = 0.01
 """Predicted changes of load that are smaller than this altogether cannot be told from chance."""
@@ -107,27 +110,12 @@ def measured(plan: Running, snapshot: Snapshot) -> dict[str, dict[str, float]]:
     }
 
 
-def share(expected: Loads, observed: Loads) -> float | None:
-    """How much of the expected change was seen: 1 all of it, 0 nothing, below 0 the contrary; None if it is unknown.
-
-    The projection of what was seen on what was expected.
-    """
-    dot = norm = 0.0
-    for node, changes in expected.items():
-        for resource, change in changes.items():
-            actual = observed.get(node, {}).get(resource)
-            if actual is not None:
-                dot += change * actual
-                norm += change * change
-    return None if norm < FAINT**2 else dot / norm
-
-
 @dataclass(frozen=True)
 class EffectVerdict:
     """What a plan changed, as far as loads show it."""
 
-    share: float | None
-    """Of what was predicted; None where that cannot be told from chance."""
+    share: Interval | None
+    """Of the fall that was predicted for the sources; None where that cannot be told from chance."""
     measured: Measured
     ineffective: Mapping[tuple[str, str], str] = field(default_factory=dict)
     """{(node, resource): why} of the sources whose load did not fall as was said."""
@@ -135,29 +123,54 @@ class EffectVerdict:
     @property
     def failed(self) -> bool:
         """Whether the plan did not do what it said."""
-        return self.share is not None and self.share < LEAST
+        return self.share is not None and self.share.high < HALF
 
 
-def judge(plan: Running, steps: Sequence[StepRecord], snapshot: Snapshot) -> EffectVerdict:
-    """Compares what these steps were to change with what the snapshot shows."""
-    changes = measured(plan, snapshot)
-    part = share(together(steps), changes)
-    why = dict(_ineffective(steps, changes))
-    return EffectVerdict(part, Measured(load=changes, before=plan.before, after=spread(snapshot), share=part), why)
+def judge(
+    plan: Running, steps: Sequence[StepRecord], snapshot: Snapshot, touched: Collection[str] = ()
+) -> EffectVerdict:
+    """Compares what these steps were to take off their sources with what the snapshot shows.
+
+    Nodes that other plans have `touched` say nothing of what happens where nobody does anything.
+    """
+    expected = _falls(steps)
+    others = [name for name in plan.parts if name not in expected and name not in touched]
+    before = {name: plan.parts[name] for name in (*expected, *others) if name in plan.parts}
+    after = causal.parts(snapshot, before)
+    passed, middle = snapshot.time - plan.time, causal.ages(snapshot)
+
+    def seen(part: Loads) -> Interval | None:
+        norm = sum(change * change for changes in part.values() for change in changes.values())
+        return causal.share(part, before, after, passed, middle) if norm >= FAINT**2 else None
+
+    found = seen(expected)
+    why = {}
+    for node, changes in expected.items():
+        resource = min(changes, key=lambda name: changes[name])
+        own = seen({node: {resource: changes[resource]}})
+        if own is not None and own.high < HALF:
+            why[node, resource] = f"moving pods off {node} changed its {resource} by {in_words(own)}"
+    result = Measured(load=measured(plan, snapshot), before=plan.before, after=spread(snapshot), share=None)
+    if found is not None:
+        value, low, high = (round(part, 4) for part in found)
+        result = msgspec.structs.replace(result, share=value, low=low, high=high)
+    return EffectVerdict(found, result, why)
 
 
-def _ineffective(steps: Sequence[StepRecord], changes: Loads) -> Iterator[tuple[tuple[str, str], str]]:
-    """((node, resource), why) of the sources whose load did not fall as was said."""
-    for node, expected in together(steps).items():
-        if not any(step.source == node for step in steps) or not expected:
-            continue
-        resource = min(expected, key=lambda name: expected[name])
-        part = share({node: {resource: expected[resource]}}, changes)
-        if part is not None and part < LEAST:
-            yield (
-                (node, resource),
-                f"moving pods off {node} changed its {resource} by {part:.0%} of what was predicted",
-            )
+def in_words(share: Interval) -> str:
+    """ "87% of what was predicted (between 60% and 110%)"."""
+    return f"{share.value:.0%} of what was predicted (between {share.low:.0%} and {share.high:.0%})"
+
+
+def _falls(steps: Sequence[StepRecord]) -> dict[str, dict[str, float]]:
+    """{source: {resource: predicted fall of load}}, of what falls."""
+    sources = {step.source for step in steps}
+    falls = {
+        node: {resource: change for resource, change in changes.items() if change < 0}
+        for node, changes in together(steps).items()
+        if node in sources
+    }
+    return {node: changes for node, changes in falls.items() if changes}
 
 
 def pending(

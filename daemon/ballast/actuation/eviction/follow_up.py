@@ -1,11 +1,11 @@
 """Follows plans under way: finds their replacements, sees whether they are Ready, and judges what came of it."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 from msgspec.structs import replace
 
 from ballast.actuation.eviction import effect
-from ballast.actuation.eviction.evictor import Evictor
+from ballast.actuation.eviction.evictor import Evictor, EvictorOptions
 from ballast.actuation.eviction.records import SKEW, Followed, Running, StepRecord, StepStatus
 from ballast.actuation.eviction.replacement_reservations import ReplacementReservations
 from ballast.answers.evictions import Measured
@@ -145,7 +145,9 @@ def _lateness(step: StepRecord, ready_within: float, *, there: bool) -> str:
     return f"the replacement of {step.pod}{where} was not Ready within {ready_within:.0f} s"
 
 
-def _judge(followed: Followed, snapshot: Snapshot, now: float, window: float, ready_within: float) -> None:
+def _judge(
+    followed: Followed, snapshot: Snapshot, now: float, window: float, options: EvictorOptions, touched: Collection[str]
+) -> None:
     """Once every step has ended: whether the plan did what it said."""
     plan = followed.plan
     happened = [step for step in plan.steps if step.happened]
@@ -154,19 +156,20 @@ def _judge(followed: Followed, snapshot: Snapshot, now: float, window: float, re
         return
     planner = find(plan.kind)
     if planner is not None and planner.effect is Effect.STARTS:
-        _judge_starts(followed, happened, now, ready_within)
+        _judge_starts(followed, happened, now, options.ready_within)
         return
     ended = max(max(step.ready_at, step.landed_at, step.gone_at) for step in happened)
     if snapshot.time < ended + window:
         return
     followed.finished = True
-    verdict = effect.judge(plan, happened, snapshot)
-    followed.share, followed.measured = verdict.share, verdict.measured
-    if followed.share is None:
+    verdict = effect.judge(plan, happened, snapshot, touched)
+    followed.share = None if verdict.share is None else verdict.share.value
+    followed.measured = verdict.measured
+    if verdict.share is None:
         followed.sentences.append(f"{plan.kind} of {len(happened)} pods: its effect cannot be told from chance")
         return
     pods = "1 pod" if len(happened) == 1 else f"{len(happened)} pods"
-    effect_seen = f"loads changed by {followed.share:.0%} of what was predicted"
+    effect_seen = f"loads changed by {effect.in_words(verdict.share)}"
     followed.sentences.append(f"{plan.kind} of {pods}: {effect_seen}")
     if verdict.failed and planner is not None and planner.needs_confirmation:
         followed.ineffective = verdict.ineffective
@@ -226,7 +229,8 @@ class PlanFollower:
             followed = follow_steps(plan, followed_pods, now=now, ready_within=self._options.ready_within)
             self._update_reservations(followed)
             if not followed.plan.open:
-                _judge(followed, snapshot, now, window, self._options.ready_within)
+                others = {name for other in self._recorder.plans if other.id != plan.id for name in other.loads}
+                _judge(followed, snapshot, now, window, self._options, others)
             self._recorder.learn(plan.kind, followed, now, rest=self._options.window)
             self._events.report_followed(plan.kind, followed)
             changed |= followed.changed or followed.finished or bool(followed.leaving)

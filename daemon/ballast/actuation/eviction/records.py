@@ -116,6 +116,8 @@ class Running(msgspec.Struct, frozen=True, omit_defaults=True):
     loads: Loads = {}
     mean: Mapping[str, float] = {}
     steps: tuple[StepRecord, ...] = ()
+    parts: Mapping[str, Mapping[str, tuple[float, ...]]] = {}
+    """{node: {resource: loads}} of the parts of the window then, of its sources and of untouched nodes like them."""
 
     @property
     def open(self) -> bool:

@@ -1,15 +1,16 @@
 """Has plans carried out, and shows them: `/api/v1/plans`, `/api/v1/evictions`, metrics and a sentence each."""
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 
+import msgspec
 from msgspec import UNSET
 
 from ballast.actuation.eviction.evictor import Attempt, Evictor
 from ballast.actuation.eviction.node_marks import EmptyNodes
-from ballast.answers.evictions import Concentration, Limits, Plan, Verdict
+from ballast.answers.evictions import Concentration, Eviction, Limits, MeasuredShare, Plan, Verdict
 from ballast.cluster.context import Context
 from ballast.eviction.document import numbers, steps
 from ballast.eviction.gate import NAMES
@@ -53,7 +54,12 @@ class PlanExecutor:
 
     def publish(self, halted: str | None) -> None:
         """Shows the evictions; `halted` is why nothing may be evicted now."""
-        self._board.evictions = self._evictor.recorder.document(self._limits(), halted)
+        evictions = self._evictor.recorder.document(self._limits(), halted)
+        self._board.evictions = evictions
+        judged = [eviction for eviction in evictions.recent if isinstance(eviction.measured.low, float)]
+        if judged:
+            self._plans = deque((with_effects(plan, judged) for plan in self._plans), maxlen=PLANS_KEPT)
+            self._board.plans = tuple(self._plans)
 
     def _execute(self, plan: EvictionPlan, snapshot: Snapshot) -> str:
         self._metrics.eviction_plans.labels(plan.kind, "steps" if plan.steps else "empty").inc()
@@ -101,6 +107,29 @@ class PlanExecutor:
             "workload": str(settings.limit_workload),
             "rate": [str(rate) for rate in settings.rate],
         }
+
+
+AROUND = 300.0
+"""Seconds within which an eviction belongs to the plan of its planner that names its pod and node."""
+
+
+def with_effects(plan: Plan, judged: Iterable[Eviction]) -> Plan:
+    """The plan with the measured effects of its steps."""
+    effects = {
+        (eviction.pod, eviction.source): eviction.measured
+        for eviction in judged
+        if eviction.kind == plan.kind and abs(eviction.time - plan.time) < AROUND
+    }
+    shares = {
+        key: MeasuredShare(seen.share, seen.low, seen.high)
+        for key, seen in effects.items()
+        if isinstance(seen.share, float) and isinstance(seen.low, float) and isinstance(seen.high, float)
+    }
+    steps = [
+        msgspec.structs.replace(step, measured=shares.get((step.pod, step.source or ""), step.measured))
+        for step in plan.steps
+    ]
+    return msgspec.structs.replace(plan, steps=steps)
 
 
 def plan_document(
