@@ -15,7 +15,7 @@ from ballast.eviction.rules import GateRules
 from ballast.model.node import Node
 from ballast.model.pod import Owner, Pod
 from ballast.model.selector import Requirement, Selector
-from ballast.model.workload import Autoscaler, DisruptionBudget, Namespace, Workload
+from ballast.model.workload import Autoscaler, DisruptionBudget, Namespace, Quota, Workload
 
 NOW = 1_700_000_000.0
 OLD = NOW - 86_400
@@ -58,6 +58,7 @@ class Shop:
     budgets: tuple[DisruptionBudget, ...] = ()
     autoscalers: tuple[Autoscaler, ...] = ()
     namespaces: tuple[Namespace, ...] = (Namespace("shop"),)
+    quotas: tuple[Quota, ...] = ()
     unknown: tuple[str, ...] = ()
     rules: GateRules = field(default_factory=GateRules)
     history: History = NOTHING_YET
@@ -72,6 +73,7 @@ class Shop:
             budgets=self.budgets,
             autoscalers=self.autoscalers,
             namespaces=self.namespaces,
+            quotas=self.quotas,
         )
         facts = Facts(objects, now=NOW, unknown=self.unknown)
         gate = Gate(facts, self.rules, self.history)

@@ -10,7 +10,8 @@ from ballast.cluster.objects import wire
 from ballast.cluster.objects.decoding import Shared
 from ballast.cluster.objects.templates import to_selector
 from ballast.model.disruption import never_allows
-from ballast.model.workload import Autoscaler, DisruptionBudget, Namespace, Workload
+from ballast.model.limits import quantity
+from ballast.model.workload import Autoscaler, DisruptionBudget, Namespace, Quota, Workload
 
 
 class WorkloadMeta(wire.Meta):
@@ -52,6 +53,7 @@ class WorkloadSpec(wire.WireStruct):
     replicas: int | None = None
     paused: bool = False
     update_strategy: UpdateStrategy | None = None
+    pod_management_policy: str = ""
     template: WireTemplate | None = None
     selector: wire.LabelSelector | None = None
 
@@ -87,6 +89,20 @@ class WireOther(wire.WireStruct):
     metadata: WorkloadMeta
     kind: str = ""
     api_version: str = ""
+
+
+class QuotaStatus(wire.WireStruct):
+    """v1.ResourceQuotaStatus."""
+
+    hard: dict[str, str | int | float] | None = None
+    used: dict[str, str | int | float] | None = None
+
+
+class WireQuota(wire.WireStruct):
+    """v1.ResourceQuota."""
+
+    metadata: wire.Meta
+    status: QuotaStatus = msgspec.field(default_factory=QuotaStatus)
 
 
 class BudgetSpec(wire.WireStruct):
@@ -194,6 +210,7 @@ def to_workload(kind: str, source: WireWorkload, shared: Shared, keep: Callable[
         rolling=_rolling(kind, source, replicas),
         stalled=_stalled(source),
         uncreated=bool(source.status and source.status.has("ReplicaFailure", "True")),
+        ordered=kind == "StatefulSet" and source.spec.pod_management_policy != "Parallel",
         annotations=_kept(meta.annotations, keep),
         owner=shared.owner(meta.owner_references),
         version=meta.resource_version,
@@ -234,6 +251,16 @@ def to_budget(source: WireBudget, shared: Shared) -> DisruptionBudget:
         settled=source.status.observed_generation >= source.metadata.generation,
         never=never_allows(source.spec.max_unavailable, source.spec.min_available, source.status.expected_pods) or "",
     )
+
+
+_OF_PODS = ("pods", "count/pods", "cpu", "memory", "requests.cpu", "requests.memory", "limits.cpu", "limits.memory")
+
+
+def to_quota(source: WireQuota, shared: Shared) -> Quota:
+    """A quota of the model, by what its controller has counted."""
+    hard, used = source.status.hard or {}, source.status.used or {}
+    full = tuple(name for name in _OF_PODS if name in hard and quantity(used.get(name, 0)) >= quantity(hard[name]))
+    return Quota(shared.string(source.metadata.namespace), source.metadata.name, full)
 
 
 def to_autoscaler(source: WireAutoscaler, shared: Shared, keep: Callable[[str], bool]) -> Autoscaler:

@@ -7,7 +7,7 @@ from typing import TypeAlias
 from ballast.model.attachments import UNKNOWN, Attachments, NodeClaim, ScaleUp
 from ballast.model.node import Node
 from ballast.model.pod import Owner, Pod
-from ballast.model.workload import Autoscaler, DisruptionBudget, Namespace, Workload
+from ballast.model.workload import Autoscaler, DisruptionBudget, Namespace, Quota, Workload
 
 WorkloadKey: TypeAlias = tuple[str, str, str]
 """Namespace, kind, name of what scales a pod: the Deployment rather than its ReplicaSet."""
@@ -48,6 +48,7 @@ class ClusterObjects:
     """namespace/name of waiting pods for which an autoscaler adds a node."""
     budgeted: frozenset[WorkloadKey] = frozenset()
     """Workloads whose replicas a power policy sets."""
+    quotas: Sequence[Quota] = ()
 
 
 class Facts:
@@ -80,6 +81,8 @@ class Facts:
         self.pods = sum(not pod.finished and pod.node in self.nodes for pod in pods) if count is None else count
         self.namespaces: Mapping[str, Namespace] = {namespace.name: namespace for namespace in objects.namespaces}
         self._workloads = {workload.key: workload for workload in objects.workloads}
+        self._failing = {workload.namespace: workload for workload in objects.workloads if workload.uncreated}
+        self._full = {quota.namespace: quota for quota in objects.quotas if quota.full}
         autoscaled = {autoscaler.key for autoscaler in objects.autoscalers if autoscaler.own_kind}
         self._set_elsewhere = objects.budgeted | autoscaled
         self._scaled = {autoscaler.key: autoscaler.scaled_at for autoscaler in objects.autoscalers}
@@ -126,6 +129,15 @@ class Facts:
         """When an autoscaler last changed the replicas."""
         times = [at for owner in self.chain(pod) if (at := self._scaled.get(owner.key)) is not None]
         return max(times, default=None)
+
+    def uncreatable(self, namespace: str) -> str | None:
+        """Why new pods of a namespace are not created, as far as its objects tell."""
+        quota, failing = self._full.get(namespace), self._failing.get(namespace)
+        if quota is not None:
+            return f"ResourceQuota {quota.name} has no {' and '.join(quota.full)} left"
+        if failing is not None:
+            return f"{failing.kind} {failing.name} of its namespace could not create all its pods"
+        return None
 
     def surging(self, pod: Pod) -> Workload | None:
         """The Deployment that may have one more replica while this pod moves; None where something else scales it."""

@@ -77,6 +77,7 @@ BUILT_IN = (
     Row("node-fit", load.node_fit, Scope.OUTLOOK),
     Row("single-replica", availability.single_replica, Scope.TEMPLATE, liftable=True),
     Row("min-ready", availability.min_ready, Scope.WORKLOAD, alike=Alike.WORKLOAD, temporary=True),
+    Row("returnable", availability.returnable, Scope.WORKLOAD, alike=Alike.WORKLOAD, temporary=True),
     Row("min-age", nature.min_age, Scope.POD, liftable=True, temporary=True),
     Row("pod-selector", nature.pod_selector, Scope.TEMPLATE),
     Row("namespace", nature.namespace, Scope.TEMPLATE),

@@ -23,6 +23,8 @@ class Workload(msgspec.Struct, frozen=True, gc=False):
     """Whether a rollout would not go on by itself: paused, beyond its deadline, partitioned, or on deletion only."""
     uncreated: bool = False
     """Whether its controller could not create all pods, such as for a quota."""
+    ordered: bool = False
+    """Whether it creates a pod only while all pods before it are ready: a StatefulSet with OrderedReady."""
     annotations: Mapping[str, str] = {}
     owner: Owner | None = None
     version: str = ""
@@ -57,6 +59,14 @@ class DisruptionBudget(msgspec.Struct, frozen=True, gc=False):
     allowed: int = 0
     settled: bool = True
     never: str = ""
+
+
+class Quota(msgspec.Struct, frozen=True, gc=False):
+    """A ResourceQuota. `full` are what pods need of it and of which nothing is left, such as `requests.cpu`."""
+
+    namespace: str
+    name: str
+    full: tuple[str, ...] = ()
 
 
 class Autoscaler(msgspec.Struct, frozen=True, gc=False):

@@ -20,13 +20,13 @@ from ballast.model.node import Taint
 from ballast.model.pod import Owner
 from ballast.model.selector import Requirement, Selector
 from ballast.model.template import Template
-from ballast.model.workload import Autoscaler, Namespace, Workload
+from ballast.model.workload import Autoscaler, Namespace, Quota, Workload
 from tests.worlds.shop import DEPLOYMENT, NOW, SET, WEB, Shop, a_budget, a_node, a_pod
 
 ORDER = (
     "mirror, static, terminating, finished, daemonset, critical, priority, bare, job, gang, local-storage, pvc, "
-    "resource-claims, without-pdb, pdb, node-fit, single-replica, min-ready, min-age, pod-selector, namespace, "
-    "opt-out, limit-node, limit-namespace, limit-total, limit-workload, workload-window, window, rate, cooldown, "
+    "resource-claims, without-pdb, pdb, node-fit, single-replica, min-ready, returnable, min-age, pod-selector, "
+    "namespace, opt-out, limit-node, limit-namespace, limit-total, limit-workload, workload-window, window, rate, cooldown, "
     "debounce, gain, relieved, stale, reservation, replacement, retry, identity, leadership, paused, "
     "cluster-health, loop"
 )
@@ -56,6 +56,8 @@ OTHER = SHOP.others[0]
 
 DENIED = TimeWindow(denies=True, cron=Cron.parse("* * * * *"), duration=60.0, zone=UTC)
 SHARED = GateRules(planner="rebalance", rate_shares={"relieve": 0.5})
+
+IN_ORDER = replace(SHOP, workloads=(DEPLOYMENT, msgspec.structs.replace(SET, ordered=True)))
 
 REFUSED: list[tuple[str, Shop]] = [
     ("mirror", pod(annotations={"kubernetes.io/config.mirror": "x"})),
@@ -93,6 +95,11 @@ REFUSED: list[tuple[str, Shop]] = [
     ("min-ready", replace(SHOP, others=(OTHER, a_pod("web-1-c", ready=False)))),
     ("min-ready", replace(SHOP, others=(OTHER, a_pod("web-1-c", deleting=True)))),
     ("min-ready", replace(SHOP, evicted=(OTHER,))),
+    ("returnable", replace(SHOP, workloads=(msgspec.structs.replace(DEPLOYMENT, uncreated=True), SET))),
+    ("returnable", replace(SHOP, workloads=(DEPLOYMENT, SET, Workload("Deployment", "shop", "db", uncreated=True)))),
+    ("returnable", replace(SHOP, quotas=(Quota("shop", "small", ("pods",)),))),
+    ("returnable", replace(IN_ORDER, others=(OTHER, a_pod("web-1-c", ready=False)))),
+    ("returnable", replace(IN_ORDER.with_pod(ready=False), others=(OTHER, a_pod("web-1-c", ready=False)))),
     ("min-age", pod(created=NOW - 599)),
     ("pod-selector", rules(pod_selector=DATABASE)),
     ("namespace", rules(without_namespaces=frozenset({"shop"}))),
@@ -170,6 +177,10 @@ ALLOWED: list[tuple[str, Shop]] = [
     ("node-fit", replace(SHOP, outlook=Feasibility(fits=True))),
     ("single-replica", replace(rules(min_replicas=1), workloads=())),
     ("single-replica", replace(pod(owner=CLONE_SET), others=(a_pod("other", owner=CLONE_SET),))),
+    ("returnable", replace(SHOP, workloads=(DEPLOYMENT, SET, Workload("Deployment", "else", "db", uncreated=True)))),
+    ("returnable", replace(SHOP, quotas=(Quota("shop", "large"), Quota("else", "small", ("pods",))))),
+    ("returnable", IN_ORDER),
+    ("returnable", IN_ORDER.with_pod(ready=False)),
     ("min-ready", replace(SHOP, evicted=(OTHER,), rules=GateRules(max_unavailable=UNLIMITED))),
     ("min-ready", replace(SHOP.with_pod(ready=False), rules=GateRules(max_unavailable=EvictionLimit(1)))),
     ("min-age", pod(created=NOW - 600)),

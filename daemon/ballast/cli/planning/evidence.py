@@ -28,7 +28,7 @@ from ballast.model.limits import named
 from ballast.model.node_state import ALWAYS_NEEDED, explained
 from ballast.model.sample import Floats
 from ballast.model.selector import parse
-from ballast.model.workload import Autoscaler, DisruptionBudget, Namespace, Workload
+from ballast.model.workload import Autoscaler, DisruptionBudget, Namespace, Quota, Workload
 from ballast.placement.planners.layout import Layout, layout
 from ballast.settings import Settings
 
@@ -113,6 +113,7 @@ def _read_files(origin: Origin, settings: Settings) -> PlanFiles:
         behind.attachments,
         behind.node_claims,
         promised(behind.scale_ups, now),
+        quotas=behind.quotas,
     )
     unknown = [node.name for node, row in zip(cluster.nodes, known, strict=True) if not row.any()]
     silent = sum(
@@ -252,6 +253,7 @@ class SupportingObjects:
     namespaces: tuple[Namespace, ...]
     attachments: Attachments
     node_claims: tuple[NodeClaim, ...]
+    quotas: tuple[Quota, ...]
     scale_ups: tuple[ScaleUp, ...]
     absent: tuple[str, ...]
 
@@ -264,7 +266,7 @@ def supporting_objects(cluster: ClusterFile, source: str, keep: Callable[[str], 
         for item in cluster.objects.get(kind, ()):
             try:
                 yield build(msgspec.convert(item, form))
-            except msgspec.ValidationError as error:
+            except (msgspec.ValidationError, ValueError) as error:
                 raise BadFile(f"{source}: {kind} {name_of(item)}: {error}.") from None
 
     def workloads(kind: str) -> Iterator[Workload]:
@@ -289,6 +291,7 @@ def supporting_objects(cluster: ClusterFile, source: str, keep: Callable[[str], 
             slices=known("ResourceSlice", attached.WireSlice, attached.to_slice),
         ),
         node_claims=tuple(read("NodeClaim", attached.WireNodeClaim, attached.to_node_claim)),
+        quotas=tuple(read("ResourceQuota", wire.WireQuota, lambda each: wire.to_quota(each, shared))),
         scale_ups=tuple(read("Event", attached.WireEvent, attached.to_scale_up)),
         absent=tuple(kind for kind in ABSENT if not cluster.objects.get(kind)),
     )

@@ -64,6 +64,20 @@ def min_ready(case: CheckInput) -> CheckResult:
     return allow("enough of its replicas are ready", unavailable=missing, planned=planned, at_most=most)
 
 
+def returnable(case: CheckInput) -> CheckResult:
+    why = case.facts.uncreatable(case.pod.namespace)
+    if why is not None:
+        return refuse(f"a replacement could not be created: {why}")
+    key = case.workload
+    for workload in case.facts.chain(case.pod):
+        if workload.ordered and key is not None:
+            unready = (workload.replicas or 0) - case.facts.numbers(key).ready - (not case.pod.ready)
+            if unready > 0:
+                why = f"StatefulSet {workload.name} creates it only while its other pods are ready"
+                return refuse(f"a replacement could not be created: {why}", unready=unready)
+    return allow("nothing is known to keep a replacement from being created")
+
+
 def replacement(case: CheckInput) -> CheckResult:
     if EVICTION_UNDER_WAY in case.pod.annotations:
         return refuse(f"its eviction is under way already: it has {EVICTION_UNDER_WAY}")

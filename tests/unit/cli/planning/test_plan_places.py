@@ -160,3 +160,27 @@ def test_a_peak_of_another_form_is_refused(content: Any, files: Callable[[str, A
     assert code == 1
     assert "--peak" in err
     assert "fractions of allocatable" in err
+
+
+def quota(used: Any, hard: Any = "10", namespace: str = "shop") -> Answer:
+    metadata = {"name": "small", "namespace": namespace}
+    return {"kind": "ResourceQuota", "metadata": metadata, "status": {"hard": {"pods": hard}, "used": {"pods": used}}}
+
+
+@pytest.mark.parametrize(
+    ("more", "refused"),
+    [(quota("9"), False), (quota("10"), True), (quota("12"), True), (quota("10", namespace="other"), False)],
+)
+def test_pods_of_a_full_quota_stay(plan: Plan, more: Answer, refused: bool) -> None:
+    cluster = shop()
+    answer = plan("rebalance", {**cluster, "items": [*cluster["items"], more]}, LOADS)
+    assert ("returnable" in answer["refused"]) == refused == (not answer["steps"])
+
+
+def test_a_quota_that_is_no_quantity_is_named(files: Callable[[str, Any], str], ballast: Run) -> None:
+    cluster = shop()
+    broken = files("c.json", {**cluster, "items": [*cluster["items"], quota("many")]})
+    code, _, err = ballast("plan", "rebalance", "--cluster", broken, "--metrics", files("m.json", LOADS))
+    assert code == 1
+    assert "ResourceQuota" in err
+    assert "many" in err
