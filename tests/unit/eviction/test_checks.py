@@ -26,8 +26,8 @@ from tests.worlds.shop import DEPLOYMENT, NOW, SET, WEB, Shop, a_budget, a_node,
 ORDER = (
     "mirror, static, terminating, finished, daemonset, critical, priority, bare, job, gang, local-storage, pvc, "
     "resource-claims, without-pdb, pdb, node-fit, single-replica, min-ready, returnable, min-age, pod-selector, "
-    "namespace, opt-out, limit-node, limit-namespace, limit-total, limit-workload, workload-window, window, rate, cooldown, "
-    "debounce, gain, relieved, stale, reservation, replacement, retry, identity, leadership, paused, "
+    "namespace, opt-out, limit-node, limit-namespace, limit-total, limit-workload, workload-window, window, rate, "
+    "cooldown, debounce, gain, relieved, stale, reservation, replacement, retry, identity, leadership, paused, "
     "cluster-health, loop"
 )
 
