@@ -191,6 +191,7 @@ class Replica:
     loads: dict[str, float] = field(default_factory=lambda: dict.fromkeys(NODES, 0.5))
     budgets: tuple[DisruptionBudget, ...] = ()
     options: Mapping[str, Any] = field(default_factory=dict)
+    starts_within: float = 0.0
 
     def __post_init__(self) -> None:
         self.metrics = Metrics()
@@ -220,7 +221,7 @@ class Replica:
         for name in names:
             replicas = sum(pod.owner is not None and pod.owner.name == f"{name}-rs" for pod in pods)
             workloads += [
-                Workload("Deployment", "shop", name, f"u-{name}", replicas=replicas),
+                Workload("Deployment", "shop", name, f"u-{name}", replicas=replicas, starts_within=self.starts_within),
                 Workload(
                     "ReplicaSet",
                     "shop",

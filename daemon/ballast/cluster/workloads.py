@@ -20,10 +20,31 @@ class WorkloadMeta(wire.Meta):
     generation: int = 0
 
 
+class StartupProbe(wire.WireStruct):
+    """v1.Probe, as far as it says how long a container may take to start."""
+
+    initial_delay_seconds: int = 0
+    period_seconds: int = 10
+    failure_threshold: int = 3
+
+
+class TemplateContainer(wire.WireStruct):
+    """v1.Container, its startup probe alone."""
+
+    startup_probe: StartupProbe | None = None
+
+
+class TemplateSpec(wire.WireStruct):
+    """v1.PodSpec, the startup probes alone."""
+
+    containers: list[TemplateContainer] | None = None
+
+
 class WireTemplate(wire.WireStruct):
-    """v1.PodTemplateSpec, its metadata alone."""
+    """v1.PodTemplateSpec, its metadata and startup probes alone."""
 
     metadata: wire.Meta = msgspec.field(default_factory=wire.Meta)
+    spec: TemplateSpec = msgspec.field(default_factory=TemplateSpec)
 
 
 class WireCondition(wire.WireStruct):
@@ -54,6 +75,7 @@ class WorkloadSpec(wire.WireStruct):
     paused: bool = False
     update_strategy: UpdateStrategy | None = None
     pod_management_policy: str = ""
+    progress_deadline_seconds: int | None = None
     template: WireTemplate | None = None
     selector: wire.LabelSelector | None = None
 
@@ -210,6 +232,7 @@ def to_workload(kind: str, source: WireWorkload, shared: Shared, keep: Callable[
         rolling=_rolling(kind, source, replicas),
         stalled=_stalled(source),
         uncreated=bool(source.status and source.status.has("ReplicaFailure", "True")),
+        starts_within=_starts_within(source.spec),
         ordered=kind == "StatefulSet" and source.spec.pod_management_policy != "Parallel",
         annotations=_kept(meta.annotations, keep),
         owner=shared.owner(meta.owner_references),
@@ -326,6 +349,14 @@ def _stalled(source: WireWorkload) -> bool:
     partition = strategy.rolling_update.partition if strategy is not None and strategy.rolling_update else None
     late = status is not None and status.has("Progressing", "False", "ProgressDeadlineExceeded")
     return source.spec.paused or late or bool(partition) or (strategy is not None and strategy.type == "OnDelete")
+
+
+def _starts_within(spec: WorkloadSpec) -> float:
+    """Seconds: the deadline of its progress, or the budget of its slowest startup probe."""
+    containers = (spec.template.spec.containers if spec.template else None) or ()
+    probes = [container.startup_probe for container in containers if container.startup_probe is not None]
+    budgets = [probe.initial_delay_seconds + probe.period_seconds * probe.failure_threshold for probe in probes]
+    return float(max([spec.progress_deadline_seconds or 0, *budgets]))
 
 
 def _kept(annotations: Mapping[str, str] | None, keep: Callable[[str], bool]) -> Mapping[str, str]:

@@ -25,6 +25,8 @@ class Workload(msgspec.Struct, frozen=True, gc=False):
     """Whether its controller could not create all pods, such as for a quota."""
     ordered: bool = False
     """Whether it creates a pod only while all pods before it are ready: a StatefulSet with OrderedReady."""
+    starts_within: float = 0.0
+    """Seconds that a new pod may take to become Ready by its own account, 0 where it says nothing."""
     annotations: Mapping[str, str] = {}
     owner: Owner | None = None
     version: str = ""

@@ -156,7 +156,8 @@ class EvictionSettings(SettingsPart):
     """Termination grace period of an evicted pod; unset: the pod's own."""
 
     ready_within: Expert[Annotated[Duration, Positive]] = Duration("5m")
-    """Time a replacement may take to become Ready; if it takes longer, its planner pauses for an hour."""
+    """Time a replacement may take to become Ready, longer where its workload's progressDeadlineSeconds, its startup
+    probes or three times its measured restarts are; if it takes longer, its workload is left alone for an hour."""
 
     nominate: Expert[bool] = False
     """Whether a pod that room is made for is nominated to that node; needs the right to patch pods/status."""

@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from ballast.actuation.eviction.evictor import patience
 from ballast.base.errors import ClusterError
 from ballast.eviction.recent_evictions import STOP_FOR
 from ballast.eviction.rules import UNLIMITED, EvictionLimit, GateRules
@@ -114,6 +115,22 @@ def test_a_plan_without_effect_stops_its_planner_for_a_while(replica: Replica, s
     assert after.evictor.stopped("rebalance") == why
     server.clock.advance(STOP_FOR)
     assert after.evictor.stopped("rebalance") is None
+
+
+def test_a_replacement_of_a_slow_workload_is_late_later(server: EvictingApi) -> None:
+    replica = Replica(server, starts_within=900.0)
+    replica.carry_out(server.pods["shop/web-1"])
+    server.replace_evicted("n5", ready=False)
+    replica.follow()
+    replica.follow(840)
+    assert replica.recent()[0]["status"] == "landed"
+    assert "was not Ready within 900 s" in (replica.follow(120) or "")
+
+
+def test_thrice_what_earlier_replacements_took_is_not_late(replica: Replica, server: EvictingApi) -> None:
+    gate = replica.gate(restarts={KEY: 200.0})
+    assert patience(server.pods["shop/web-1"], gate.facts, gate.history) == 600.0
+    assert patience(server.pods["shop/web-1"], gate.facts, replica.gate().history) == 0.0
 
 
 def test_relief_without_effect_is_remembered_by_node_and_cause(replica: Replica, server: EvictingApi) -> None:

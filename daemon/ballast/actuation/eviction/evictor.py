@@ -33,6 +33,9 @@ from ballast.model.shape import Shape
 from ballast.model.snapshot import Snapshot
 from ballast.model.workload import Workload
 
+TIMES_MEASURED = 3.0
+"""Times of the measured restart after which a replacement is late."""
+
 PATIENCE = 20.0
 """Seconds in which an eviction is sent or given up: later, what it was judged by is too old."""
 
@@ -259,7 +262,15 @@ class Evictor:
             name = pod.scheduler_name
             why = f"one eviction at a time tests whether the extender steers {name}'s pods; waiting for it"
             return self._report(running, Attempt(move.pod, StepStatus.REFUSED, why, "reservation"))
-        step = prepare_step(move, pod, judge.facts, self.recorder.pods, self._clock.wall(), probe=probe)
+        step = prepare_step(
+            move,
+            pod,
+            judge.facts,
+            self.recorder.pods,
+            self._clock.wall(),
+            probe=probe,
+            patience=patience(pod, judge.facts, judge.history),
+        )
         if step.probe:
             self._reserved.probe(step.scheduler, step.uid)
         deployment = judge.facts.surging(pod) if self._surges is not None else None
@@ -340,7 +351,16 @@ class Evictor:
         return Tried(running, attempt)
 
 
-def prepare_step(move: Move, pod: Pod, facts: Facts, pods: Iterable[Pod], now: float, *, probe: bool) -> StepRecord:
+def patience(pod: Pod, facts: Facts, history: History) -> float:
+    """Seconds that a replacement may take: by its workload's own account, and thrice what was measured."""
+    key = facts.key(pod)
+    measured = history.restarts.get(key, 0.0) if key else 0.0
+    return max([TIMES_MEASURED * measured, *(workload.starts_within for workload in facts.chain(pod))])
+
+
+def prepare_step(
+    move: Move, pod: Pod, facts: Facts, pods: Iterable[Pod], now: float, *, probe: bool, patience: float = 0.0
+) -> StepRecord:
     """The step as it is written down; `pods` are those of a moment ago."""
     owner = pod.owner.uid if pod.owner else ""
     siblings = (sibling for sibling in pods if owner and sibling.owner is not None and sibling.owner.uid == owner)
@@ -363,6 +383,7 @@ def prepare_step(move: Move, pod: Pod, facts: Facts, pods: Iterable[Pod], now: f
         besides=tuple(sibling.uid for sibling in siblings if sibling.created >= now - SKEW),
         prefers=move.aim if move.target is None else "",
         probe=probe,
+        patience=patience,
     )
 
 

@@ -67,9 +67,11 @@ class FollowedPods:
 
 
 def follow_steps(plan: Running, watched: FollowedPods, *, now: float, ready_within: float) -> Followed:
-    """What became of the steps of the plan by `now`. `ready_within` is seconds."""
+    """What became of the steps of the plan by `now`. `ready_within` is seconds, more where a step is more patient."""
     followed = Followed(plan)
-    steps = tuple(_follow_step(_past(step, now), watched, followed, now, ready_within) for step in plan.steps)
+    steps = tuple(
+        _follow_step(_past(step, now), watched, followed, now, max(ready_within, step.patience)) for step in plan.steps
+    )
     followed.plan = replace(plan, time=min(plan.time, now), steps=steps)
     followed.changed = steps != plan.steps
     if followed.late:

@@ -87,6 +87,8 @@ class StepRecord(msgspec.Struct, frozen=True, omit_defaults=True):
     landed_on: str = ""
     landed_at: float = 0.0
     ready_at: float = 0.0
+    patience: float = 0.0
+    """Seconds that its replacement may take to become Ready, where that is more than the setting."""
 
     @property
     def open(self) -> bool:

@@ -161,9 +161,10 @@ class Surges:
             self._lower(surge, f"{step.pod} is gone")
             return None
         if not any(_is_new(pod, step) for pod in pods):
-            late = self._clock.wall() - step.time > self._ready_within
+            patience = max(self._ready_within, step.patience)
+            late = self._clock.wall() - step.time > patience
             if late and self._lower(surge, "its new pod is not Ready"):
-                within = f"{self._ready_within:.0f} s"
+                within = f"{patience:.0f} s"
                 return f"{surge.plan.kind}: one more replica for {step.pod} was not Ready within {within}"
             return None
         if not self._writer.submit(_cost(victim, FIRST)).done:
