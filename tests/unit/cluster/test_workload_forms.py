@@ -16,7 +16,7 @@ def workload(kind: str = "Deployment", **spec: Any) -> Workload:
 
 
 def template(*probes: Any) -> Any:
-    return {"spec": {"containers": [{"name": "c", **({"startupProbe": probe} if probe else {})} for probe in probes]}}
+    return {"spec": {"containers": [{"name": "c", **({"startupProbe": probe} if probe is not None else {})} for probe in probes]}}
 
 
 @pytest.mark.parametrize(
