@@ -16,7 +16,8 @@ def workload(kind: str = "Deployment", **spec: Any) -> Workload:
 
 
 def template(*probes: Any) -> Any:
-    return {"spec": {"containers": [{"name": "c", **({"startupProbe": probe} if probe is not None else {})} for probe in probes]}}
+    """A container for each probe, None for one without."""
+    return {"spec": {"containers": [{} if probe is None else {"startupProbe": probe} for probe in probes]}}
 
 
 @pytest.mark.parametrize(
