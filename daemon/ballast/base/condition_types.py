@@ -215,6 +215,12 @@ CONDITION_TYPES: Mapping[str, ConditionType] = {
         "Read the message; `ballast pause eviction` and `ballast resume eviction` let it go on at once.",
         mild=True,
     ),
+    "RateUsedUp": ConditionType(
+        "The rate of evictions is used up",
+        "BALLAST_EVICTION__RATE permits no more evictions for now, and pods stay for that reason alone or first.",
+        "Wait, or raise `BALLAST_EVICTION__RATE` where nodes stay too loaded: [evictions](../evictions.md).",
+        mild=True,
+    ),
     "ReservationsNotHeld": ConditionType(
         "Room is held, but the scheduler does not ask",
         "Room for replacements is not kept free: the scheduler does not ask the extender to filter.",

@@ -9,9 +9,10 @@ from msgspec import UNSET
 from ballast.answers.evictions import Eviction, Measured, MeasuredShare, Plan, Predicted, Step
 from ballast.base.metrics import Metrics
 from ballast.cluster.write import WriteTarget
-from ballast.eviction.plan import Aims
+from ballast.eviction.plan import Aims, EvictionPlan, Refusal
 from ballast.jobs.eviction.executor import with_effects
 from ballast.jobs.eviction.observations import HotNodes, InvalidAnnotations, RecentScaling
+from ballast.jobs.eviction.sentences import rate_used_up
 from ballast.model.node import Node
 from ballast.model.node_state import NodeStates
 from ballast.model.pod import Pod
@@ -218,3 +219,13 @@ def test_judged_steps_of_plans_carry_the_measured_share() -> None:
 
     later = with_effects(plan, [judged("shop/a", 998.0), judged("shop/b", 90.0), judged("shop/b", 999.0, "rebalance")])
     assert [step.measured for step in later.steps] == [MeasuredShare(0.9, 0.7, 1.1), UNSET]
+
+
+def test_what_the_rates_left_undone_is_told() -> None:
+    refusal = Refusal("shop/a", "rate", "BALLAST_EVICTION__RATE for 1 h is used up")
+    relief = EvictionPlan("relieve", (), {}, {}, {"rate": 3, "pdb": 1}, (), (refusal,))
+    calm = EvictionPlan("rebalance", (), {}, {}, {"gain": 9}, ())
+    told = "relieve: the rate leaves 3 pods in place: BALLAST_EVICTION__RATE for 1 h is used up"
+    assert rate_used_up([relief, calm], {}) == told
+    assert rate_used_up([calm], {"rebalance": 1}) == "rebalance: the rate leaves 1 pod in place"
+    assert rate_used_up([calm], {}) is None

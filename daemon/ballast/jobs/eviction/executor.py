@@ -1,6 +1,6 @@
 """Has plans carried out, and shows them: `/api/v1/plans`, `/api/v1/evictions`, metrics and a sentence each."""
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -17,7 +17,7 @@ from ballast.eviction.gate import NAMES
 from ballast.eviction.plan import EvictionPlan
 from ballast.eviction.planners.registry import planner
 from ballast.jobs.eviction.moments import Moments
-from ballast.jobs.eviction.sentences import plan_sentence
+from ballast.jobs.eviction.sentences import plan_sentence, rate_used_up
 from ballast.model.pod import Pod
 from ballast.model.snapshot import Snapshot
 from ballast.serving.activity import PLANS_KEPT
@@ -32,11 +32,12 @@ class PlanExecutor:
         self, context: Context, *, board: Board, moments: Moments, evictor: Evictor, empty: EmptyNodes
     ) -> None:
         self._settings, self._clock = context.settings.eviction, context.clock
-        self._metrics, self._cache = context.metrics, context.cache
+        self._metrics, self._cache, self._conditions = context.metrics, context.cache, context.conditions
         self._board, self._moments, self._evictor, self._empty = board, moments, evictor, empty
         self.stopped = evictor.stopped
         self._plans: deque[Plan] = deque(maxlen=PLANS_KEPT)
         self._number = 0
+        self._refused_by_rate: Counter[str] = Counter()
 
     def execute(self, plans: Sequence[EvictionPlan], snapshot: Snapshot) -> list[str]:
         """Carries out the plans, only the first step where the planner plans again after each eviction. Sentences.
@@ -44,7 +45,10 @@ class PlanExecutor:
         Marks the nodes that a plan empties, and gives back those that no plan keeps empty.
         """
         marked = self._mark([name for plan in plans for name in plan.empty or ()])
-        return [self._execute(plan, snapshot) for plan in plans] + marked
+        self._refused_by_rate.clear()
+        lines = [self._execute(plan, snapshot) for plan in plans]
+        self._conditions.report("RateUsedUp", "NoMoreNow", rate_used_up(plans, self._refused_by_rate))
+        return lines + marked
 
     def _mark(self, names: Sequence[str]) -> list[str]:
         if self._settings.mode is not Mode.ON:
@@ -67,6 +71,7 @@ class PlanExecutor:
             self._metrics.eviction_verdicts.labels(check, "refused").inc(count)
         attempts = self._attempts(plan, snapshot) if plan.steps else []
         for attempt in attempts:
+            self._refused_by_rate[plan.kind] += attempt.check == "rate"
             if attempt.status == "refused" and attempt.check:
                 self._metrics.eviction_verdicts.labels(attempt.check, "refused").inc()
             elif attempt.permitted or attempt.status == "recorded":

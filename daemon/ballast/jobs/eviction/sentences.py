@@ -30,6 +30,20 @@ def stops(stopped: Mapping[str, PlannerStop]) -> str | None:
     return f"{'. '.join(parts)}, or at once after `ballast pause eviction` and `ballast resume eviction`"
 
 
+def rate_used_up(plans: Iterable[EvictionPlan], attempts: Mapping[str, int]) -> str | None:
+    """What the rates left undone: pods that planned evictions were refused for, by planner; None for nothing.
+
+    `attempts` are the pods that a planner was refused at the last moment.
+    """
+    parts = []
+    for plan in plans:
+        left = plan.refused.get("rate", 0) + attempts.get(plan.kind, 0)
+        if left:
+            why = next((refusal.reason for refusal in plan.refusals if refusal.check == "rate"), "")
+            parts.append(f"{plan.kind}: the rate leaves {pods(left)} in place" + (f": {why}" if why else ""))
+    return "; ".join(parts) or None
+
+
 def never_allowing(budgets: Iterable[DisruptionBudget]) -> str | None:
     """The first disruption budgets that can never allow an eviction, and why."""
     never = sorted((f"{budget.namespace}/{budget.name}", budget.never) for budget in budgets if budget.never)
