@@ -10,7 +10,6 @@ from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import stdtrit
 
 from ballast.model.sample import Floats
 from ballast.model.snapshot import Snapshot, Window
@@ -133,11 +132,11 @@ def _compare(
         noise = _slope_noise(others, middle)
         placebos = [_jump(values, noise, passed, middle)[0] for values in others]
         spread = float(np.sqrt(np.square(placebos).sum() / freedom * (1 + 1 / len(others)) + change.error**2))
-        return change, float(stdtrit(freedom, CONFIDENCE)) * spread
+        return change, _student(freedom) * spread
     if len(middle) < 3:
         return change, abs(expected[node][resource])  # Nothing tells it from chance.
     bends = np.abs(own[:, 0] - 2 * own[:, 1] + own[:, 2]) / np.sqrt(6)
-    return change, float(stdtrit(2, CONFIDENCE)) * _CURVATURE * float(np.sqrt(np.square(bends).mean()))
+    return change, _student(2) * _CURVATURE * float(np.sqrt(np.square(bends).mean()))
 
 
 def _change(values: Floats, others: Sequence[Floats], passed: float, middle: Floats) -> _Change:
@@ -179,6 +178,13 @@ def _slope_noise(others: Sequence[Floats], middle: Floats) -> float:
 def _slopes(values: Floats, middle: Floats) -> Floats:
     """[before and after] change in a second, from the first part to the last."""
     return np.asarray((values[:, -1] - values[:, 0]) / (middle[0] - middle[-1]))
+
+
+def _student(freedom: int) -> float:
+    """Student's quantile of CONFIDENCE. scipy is imported once the first eviction is judged."""
+    from scipy.special import stdtrit
+
+    return float(stdtrit(freedom, CONFIDENCE))
 
 
 def _root_mean_square(values: Sequence[float]) -> float:
