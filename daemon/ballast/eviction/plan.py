@@ -320,7 +320,7 @@ class _PlanBuilder:
         self._screening.lower(pods, "relieved")
 
     def _spread(self, load: Floats) -> dict[str, float]:
-        deviation = deviations(load, self._cluster.counted, self._layout.pool).tolist()
+        deviation = deviations(load * self._layout.factor, self._cluster.counted, self._layout.pool).tolist()
         return dict(zip(self._layout.resources, deviation, strict=True))
 
     def _move(self, step: PlannedMove, load: Floats) -> Move:

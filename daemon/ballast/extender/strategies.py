@@ -31,7 +31,9 @@ class Strategies:
         if publishing.crane_policy_file:
             own["policy"] = _policy(publishing.crane_policy_file)
         self._keys = {name: _with_files(keys) for name, keys in settings.scoring.keys.items()}
-        weights = {"resources": settings.scoring.resources}
+        weights: dict[str, object] = {"resources": settings.scoring.resources}
+        if settings.scoring.node_weights:
+            weights["node_weights"] = settings.scoring.node_weights
         self._keys[load_variation.NAME] = weights | self._keys.get(load_variation.NAME, {})
         self._keys[dynamic.NAME] = own | self._keys.get(dynamic.NAME, {})
         try:

@@ -136,7 +136,7 @@ def _arranged(
     ]
     if measured is None:
         return layout(nodes, freed, (), np.zeros((len(nodes), 0)))
-    return layout(nodes, freed, measured.resources, measured.load)
+    return layout(nodes, freed, measured.resources, measured.load).weighted(measured.node_weights)
 
 
 def _residuals(arranged: Layout, rows: Sequence[int]) -> Residuals:

@@ -5,11 +5,12 @@ with the deviation taken per resource (`solvers/objective.py`).
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from ballast.base.errors import PlacementError
+from ballast.model.node_weights import NO_NODE_WEIGHTS, NodeWeights
 from ballast.model.sample import Bools, Floats, Ints
 from ballast.placement.planners.layout import Layout
 from ballast.placement.planners.simulated_placement import SimulatedPlacement
@@ -27,6 +28,7 @@ class MeasuredLoad:
     load: Floats
     end: float
     length: float
+    node_weights: NodeWeights = field(default_factory=lambda: NO_NODE_WEIGHTS)
 
 
 def balanced(
@@ -80,6 +82,7 @@ def _problem(
         capacity=np.where(known[:, None], arranged.whole, np.nan),
         use=np.nan_to_num(arranged.used[list(rows)]),
         base=np.nan_to_num(arranged.load) * arranged.whole + _unseen(arranged, measured),
+        factor=arranged.factor,
         kinds=arranged.kinds,
         room=np.maximum(arranged.free, 0).astype(float),
         request=arranged.asked[list(rows)].astype(float),

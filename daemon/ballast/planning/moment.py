@@ -10,6 +10,7 @@ from ballast.eviction.history import NOTHING_YET, History
 from ballast.eviction.plan import Aims
 from ballast.model.limits import EQUAL, Weights, named
 from ballast.model.node_state import ALWAYS_NEEDED, NodeState
+from ballast.model.node_weights import NO_NODE_WEIGHTS, NodeWeights
 from ballast.model.sample import Floats
 from ballast.model.snapshot import Snapshot
 from ballast.telemetry.pods import PodAnswers
@@ -45,6 +46,7 @@ class Moment:
     """What pods use; None: their requests count."""
     pool_label: str | None = None
     weights: Weights = field(default_factory=lambda: EQUAL)
+    node_weights: NodeWeights = field(default_factory=lambda: NO_NODE_WEIGHTS)
 
 
 def with_loads(

@@ -294,7 +294,9 @@ def _problem(label: str, raw: Mapping[str, Any], error: ErrorDetails) -> str:
 def _hint(key: str) -> str:
     if key in ("dryRun", "dry_run", "dryrun"):
         return "BALLAST_POWER__MODE (off, dry-run or on) sets whether anything is changed. Remove it."
-    near = get_close_matches(key, [known for known in _KEYS if known != key], n=1, cutoff=0.6)
+    if key in _KEYS:
+        return f"{key} belongs under {' or '.join(_KEYS[key])}. Move or remove it."
+    near = get_close_matches(key, sorted(_KEYS), n=1, cutoff=0.6)
     return f"Did you mean {near[0]}? Correct or remove it." if near else "Correct or remove it."
 
 
@@ -336,12 +338,23 @@ def _find_doubled(policies: Sequence[PowerPolicy]) -> Iterator[str]:
                 )
 
 
-def _aliases() -> Iterator[str]:
-    for module in (policy, feed_spec, sections):
-        for section in vars(module).values():
-            if isinstance(section, type) and issubclass(section, PolicySection):
-                yield from (info.alias or name for name, info in section.model_fields.items())
-                yield from section.other_names
+def _places() -> dict[str, list[str]]:
+    """By key the keys of the sections that take it, "the policy itself" for its own."""
+    classes = {
+        section
+        for module in (policy, feed_spec, sections)
+        for section in vars(module).values()
+        if isinstance(section, type) and issubclass(section, PolicySection)
+    }
+    fields = [(info.alias or name, info) for section in classes for name, info in section.model_fields.items()]
+    places: dict[str, set[str]] = {}
+    for section in classes:
+        holders = {key for key, info in fields if re.search(rf"\b{section.__name__}\b", repr(info.annotation))}
+        if "groups" in section.model_fields:
+            holders = {"the policy itself"}
+        for key in (*(info.alias or name for name, info in section.model_fields.items()), *section.other_names):
+            places.setdefault(key, set()).update(holders)
+    return {key: sorted(holders) for key, holders in places.items() if holders}
 
 
-_KEYS = sorted(set(_aliases()))
+_KEYS = _places()

@@ -5,7 +5,7 @@ pkg/trimaran/loadvariationriskbalancing/analysis.go and pkg/trimaran/resourcesta
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import reduce
 from typing import ClassVar
 
@@ -14,8 +14,10 @@ from numpy.typing import ArrayLike
 
 from ballast.model.limits import EQUAL
 from ballast.model.node_state import ALWAYS_NEEDED
+from ballast.model.node_weights import LEAST, MOST, NO_NODE_WEIGHTS, NodeWeights, is_selector, node_factors
 from ballast.model.pod import Pod
 from ballast.model.sample import Floats
+from ballast.model.selector import parse as parse_selector
 from ballast.model.snapshot import Snapshot
 from ballast.scoring.demand import NOTHING, demand
 from ballast.scoring.fleet import Fleet, NodeLoads
@@ -109,7 +111,7 @@ class LoadVariation:
     """A node of which no resource is known scores 0; a resource of which a node is not known is not there.
 
     `weights` {resource: 0..1}: a weight w makes 100 - w (100 - s) of a resource's score s. Requests count for cpu and
-    memory alone.
+    memory alone. `node_weights` do the same for single nodes; a score that would fall below 0 is 0.
     """
 
     needs_load: ClassVar[bool] = True
@@ -121,6 +123,7 @@ class LoadVariation:
     sensitivity: float = 1.0
     in_flight: str = "off"
     weights: tuple[tuple[str, float], ...] = tuple(EQUAL.items())
+    node_weights: NodeWeights = field(default_factory=lambda: NO_NODE_WEIGHTS, hash=False)
 
     @property
     def reads(self) -> tuple[str, ...]:
@@ -144,7 +147,12 @@ class LoadVariation:
 
     def _weighted(self, fleet: Fleet, name: str, weight: float, asked: float) -> Floats:
         score = self._resource(fleet, name, asked) if name in ALWAYS_NEEDED else self._further(fleet, name)
-        return score if weight == 1 else 100 - weight * (100 - score)
+        score = score if weight == 1 else 100 - weight * (100 - score)
+        if not self.node_weights:
+            return score
+        key = (NAME, "node weights", name)
+        factor = fleet.per_node(key, lambda every: node_factors(self.node_weights, every.nodes, [name])[:, 0])
+        return np.maximum(100 - factor * (100 - score), 0.0)
 
     def _further(self, fleet: Fleet, name: str) -> Floats:
         """Of a resource that is measured as a ratio, and of which pods request nothing."""
@@ -200,5 +208,22 @@ def parse(given: Mapping[str, object]) -> LoadVariation:
     mode = keys.in_flight()
     resources = keys.mapping("resources") or EQUAL
     weights = {name: keys.as_number(f"the weight of {name}", value, 0.0, 1.0) for name, value in resources.items()}
+    node_weights = _node_weights(keys)
     keys.finish()
-    return LoadVariation(margin, sensitivity, mode, tuple(weights.items()))
+    return LoadVariation(margin, sensitivity, mode, tuple(weights.items()), node_weights)
+
+
+def _node_weights(keys: StrategyKeys) -> NodeWeights:
+    weights: dict[str, dict[str, float]] = {}
+    for key, item in (keys.mapping("node_weights") or {}).items():
+        if not isinstance(item, Mapping):
+            raise keys.error(f"the weights of {key}", item, 'give an object such as {"disk": 0.5}')
+        try:
+            parse_selector(key if is_selector(key) else "")
+        except ValueError:
+            raise keys.error("node_weights", key, "give names of nodes, or label selectors such as disk=ssd") from None
+        weights[key] = {
+            str(name): keys.as_number(f"the weight of {name} of {key}", value, LEAST, MOST)
+            for name, value in item.items()
+        }
+    return weights

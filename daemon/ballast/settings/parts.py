@@ -16,6 +16,7 @@ from ballast.settings.values import (
     ListOf,
     Load,
     LoadLimit,
+    NodeWeights,
     Share,
     Weights,
     Written,
@@ -148,6 +149,10 @@ class ScoringSettings(SettingsPart):
     resources: Weights = {"cpu": 1.0, "memory": 1.0}
     """Weight of each resource, 0 to 1, in load-variation and blend and in what rebalance evens out, such as {"cpu": 1,
     "memory": 1, "disk": 0.5}; a node needs those above 0 that it has."""
+
+    node_weights: NodeWeights = {}
+    """What the load of some nodes counts as, above 0 to 10, by node name or label selector and resource, in the same
+    places; {"disk=ssd": {"disk": 0.5}} lets such nodes carry twice as much."""
 
 
 class ExtenderSettings(SettingsPart):

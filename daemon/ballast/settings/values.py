@@ -15,6 +15,7 @@ from pydantic import BeforeValidator, GetCoreSchemaHandler, GetJsonSchemaHandler
 from pydantic_core import CoreSchema, core_schema
 
 from ballast.model import duration
+from ballast.model.node_weights import LEAST, MOST, is_selector
 from ballast.model.selector import parse
 
 _T = TypeVar("_T")
@@ -342,6 +343,21 @@ def _weights(value: object) -> dict[str, float]:
     return weights
 
 
+def _node_weights(value: object) -> dict[str, dict[str, float]]:
+    weights: dict[str, dict[str, float]] = {}
+    for key, item in as_map(value).items():
+        name = key.strip()
+        (selector if is_selector(name) else subdomain)(name)
+        by_resource = {
+            resource: _between(number, f"a weight above 0, at most {MOST:g}, for {resource} of {name}", MOST)
+            for resource, number in as_map(item).items()
+        }
+        if not by_resource or min(by_resource.values()) < LEAST:
+            raise ValueError(f'expected weights above 0 for {name}, such as {{"disk=ssd": {{"disk": 0.5}}}}')
+        weights[name] = by_resource
+    return weights
+
+
 def _shares(value: object) -> dict[str, float]:
     shares = {name: _share(item) for name, item in as_map(value).items()}
     if sum(shares.values()) > 1:
@@ -361,6 +377,7 @@ Load: TypeAlias = Annotated[float, Written(_load, _FRACTION)]
 LoadLimit: TypeAlias = Annotated[float | Mapping[str, float], Written(_limit, _LIMIT)]
 Shares: TypeAlias = Annotated[Mapping[str, float], Written(_shares, TEXT_OR_MAP)]
 Weights: TypeAlias = Annotated[Mapping[str, float], Written(_weights, TEXT_OR_MAP)]
+NodeWeights: TypeAlias = Annotated[Mapping[str, Mapping[str, float]], Written(_node_weights, TEXT_OR_MAP)]
 
 
 def label(name: str) -> str:

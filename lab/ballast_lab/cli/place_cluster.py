@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import msgspec
@@ -15,6 +15,7 @@ from ballast.cli.planning.eviction_settings import settings_of
 from ballast.cli.planning.evidence import Origin, variables
 from ballast.cli.pod_metrics import pod_usage
 from ballast.model.devices import MILLI, claim_of, devices_of
+from ballast.model.node_weights import NO_NODE_WEIGHTS, NodeWeights, node_factors
 from ballast.model.pod import Pod
 from ballast.model.sample import Bools, Floats, Ints
 from ballast.model.selector import parse
@@ -42,7 +43,7 @@ def problem_of_cluster(origin: Origin, weights: Mapping[str, float] | None) -> P
     usage: dict[str, dict[str, float]] = {}
     if documents.pod_metrics is not None:
         usage = pod_usage(documents.pod_metrics, documents.pod_metrics_source)
-    return cluster_problem(found, document, usage, weights)
+    return cluster_problem(found, document, usage, weights, settings.scoring.node_weights)
 
 
 def cluster_problem(
@@ -50,6 +51,7 @@ def cluster_problem(
     document: MetricsFile,
     usage: Mapping[str, Mapping[str, float]],
     weights: Mapping[str, float] | None = None,
+    node_weights: NodeWeights = NO_NODE_WEIGHTS,
 ) -> Problem:
     """The problem of all pods that run or wait; cpu and memory count 1 each without `weights`.
 
@@ -75,7 +77,8 @@ def cluster_problem(
     check_weights(weights or {}, resources)
     weight = {name: float(name in NEEDED) for name in resources} if weights is None else weights
     counting = [column for column, name in enumerate(resources) if weight.get(name, 0.0) > 0]
-    fixed = _fixed(arranged, known, used[:, counting])
+    reasons = _reasons(arranged, known, used[:, counting], [resources[column] for column in counting])
+    fixed: Bools = np.logical_or.reduce([*reasons.values(), np.zeros(len(arranged.pods), bool)])
     use = np.nan_to_num(used)
     namespaces = {
         files.name_of(each): (each.get("metadata") or {}).get("labels") or {}
@@ -90,13 +93,14 @@ def cluster_problem(
         use=use,
         weights=np.array([weight.get(name, 0.0) for name in resources]),
         base=_base(arranged.on, use, load),
+        factor=node_factors(node_weights, arranged.nodes, resources),
         kinds=arranged.kinds,
         room=_room(arranged, fixed),
         request=arranged.asked.astype(float),
         home=arranged.on,
         rules=rules.rules(),
         devices=_devices(arranged, fixed),
-        notes=list(_notes(arranged, known, ratio, extra, weight, weights, fixed)),
+        notes=list(_notes(arranged, known, ratio, extra, weight, weights, reasons)),
     )
 
 
@@ -146,16 +150,28 @@ def _parts(on: Ints, amount: Floats, ratio: Floats) -> Floats:
     return found
 
 
-def _fixed(arranged: Layout, known: Bools, used: Floats) -> Bools:
-    on = arranged.on
-    unmeasured = ~np.isfinite(used).all(axis=1)
-    kept = [
-        pod.deleting
-        or pod.template.volume_claims
-        or (pod.owner is not None and pod.owner.kind in ("DaemonSet", "Node"))
-        for pod in arranged.pods
-    ]
-    return np.asarray((on >= 0) & (np.array(kept, bool) | unmeasured | ~known[np.maximum(on, 0)]))
+def _reasons(arranged: Layout, known: Bools, used: Floats, counting: Sequence[str]) -> dict[str, Bools]:
+    """[pod] by reason: those that stay on their node; each pod counts for the first reason that it has."""
+
+    def of_pods(holds: Callable[[Pod], object]) -> Bools:
+        return np.array([bool(holds(pod)) for pod in arranged.pods], bool)
+
+    reasons = {
+        "are being deleted": of_pods(lambda pod: pod.deleting),
+        "have volume claims": of_pods(lambda pod: pod.template.volume_claims),
+        "are of DaemonSets or static": of_pods(
+            lambda pod: pod.owner is not None and pod.owner.kind in ("DaemonSet", "Node")
+        ),
+        "are on nodes of unknown load": ~known[np.maximum(arranged.on, 0)],
+    }
+    for column, name in enumerate(counting):
+        where = f" (containers[].usage.{name} in --pod-metrics)" if name in KINDS else ""
+        reasons[f"have no figure for {name}{where}"] = ~np.isfinite(used[:, column])
+    staying = arranged.on >= 0
+    for reason, holds in reasons.items():
+        reasons[reason] = staying & holds
+        staying = staying & ~holds
+    return reasons
 
 
 def _base(on: Ints, use: Floats, load: Floats) -> Floats:
@@ -203,7 +219,7 @@ def _notes(
     extra: Sequence[str],
     weight: Mapping[str, float],
     given: Mapping[str, float] | None,
-    fixed: Bools,
+    reasons: Mapping[str, Bools],
 ) -> Iterator[str]:
     dark = [node.name for node, good in zip(arranged.nodes, known, strict=True) if not good]
     if dark:
@@ -214,5 +230,7 @@ def _notes(
         without = [node.name for node, r in zip(arranged.nodes, ratio[:, column], strict=True) if not np.isfinite(r)]
         if without and weight.get(name, 0.0) > 0:
             yield f"{name} does not count for {named(without)}: the speed of the link or disk is unknown."
-    if fixed.any():
-        yield f"{int(fixed.sum())} of {len(arranged.pods)} pods stay on their node."
+    counts = {reason: int(holds.sum()) for reason, holds in reasons.items() if holds.any()}
+    if counts:
+        why = ", ".join(f"{count} {reason}" for reason, count in counts.items())
+        yield f"{sum(counts.values())} of {len(arranged.pods)} pods stay on their node: {why}."

@@ -250,6 +250,7 @@ class Evictions:
             steered=frozenset(self._examples) if self._settings.eviction.landing == "extender" else frozenset(),
             pool_label=self._settings.cluster.pool_label,
             weights=self._weights,
+            node_weights=self._settings.scoring.node_weights,
         )
         return with_loads(
             bare,

@@ -42,7 +42,8 @@ class Course:
         self._moved: set[int] = set()
         weights, label = settings.scoring.resources, settings.cluster.pool_label
         nothing = np.zeros((len(history.nodes), len(RESOURCES)))
-        self.base = layout(history.nodes, history.pods, RESOURCES, nothing, None, label, weights)
+        arranged = layout(history.nodes, history.pods, RESOURCES, nothing, None, label, weights)
+        self.base = arranged.weighted(settings.scoring.node_weights)
         self._shapes, self._shape = np.unique(self.base.asked[:, 1:], axis=0, return_inverse=True)
         self._sites = NodeConstraints(history.nodes)
         self.free: Ints = self.base.total.copy()
@@ -164,6 +165,7 @@ class Course:
             there=np.ones(load.shape, bool),
             weights=weights / weights.sum() if weights.sum() else weights,
             error=np.zeros(load.shape) if error is None else np.nan_to_num(error),
+            factor=base.factor[nodes][:, picked],
         )
 
     def most_of_one(self) -> int:

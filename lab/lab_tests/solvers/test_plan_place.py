@@ -1,4 +1,5 @@
 import json
+from collections import Counter
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -354,3 +355,25 @@ def test_a_node_without_load_keeps_its_pods_and_gets_none(tmp_path: Path, ballas
     assert code == 0, err
     assert "The load of b is unknown" in err
     assert {name for name, where in answer["placement"].items() if where == "b"} == {"shop/p1", "shop/p3", "shop/p5"}
+
+
+def test_nodes_of_a_cluster_have_the_weights_of_the_settings(
+    tmp_path: Path, ballast: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pods = [pod(f"p{row}", "1", "1Gi", "a", f"w{row}") for row in range(8)]
+    given = files(tmp_path, cluster_of(pods), watcher({"a": (80, 20), "b": (0, 0), "c": (0, 0)}))
+    monkeypatch.setenv("BALLAST_SCORING__NODE_WEIGHTS", '{"a": {"cpu": 0.5, "memory": 0.5}}')
+    code, out, err = ballast(*given, "--evaluations", "2000", "-o", "json")
+    assert code == 0, err
+    assert Counter(json.loads(out)["placement"].values()) == {"a": 4, "b": 2, "c": 2}
+
+
+def test_pods_that_stay_say_why(tmp_path: Path, ballast: Run) -> None:
+    pods = [pod(f"p{row}", "1", "1Gi", "ab"[row % 2], f"w{row}") for row in range(4)]
+    metrics = watcher({"a": (40, 40), "b": (20, 20), "c": (0, 0)})
+    for name in "abc":
+        metrics["data"]["NodeMetricsMap"][name]["metrics"].append({"type": "Storage", "operator": "AVG", "value": 50})
+    given = files(tmp_path, cluster_of(pods), metrics, pod_metrics({"p0": ("1", "1Gi")}))
+    code, _, err = ballast(*given, "--evaluations", "500", "--weights", "cpu=1,disk=1", "-o", "json")
+    assert code == 0, err
+    assert "4 of 4 pods stay on their node: 4 have no figure for disk (containers[].usage.disk in --pod-metrics)" in err

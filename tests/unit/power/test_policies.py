@@ -80,7 +80,15 @@ def test_an_empty_key_counts_as_unset() -> None:
         ("increase: {tolerance: 5}", "increase.tolerance is 5"),
         ("increase: 5", "increase is 5: expected a mapping"),
         ("increase: {wndow: 5}", "increase.wndow is no key of a policy. Did you mean window?"),
-        ("groups: [{name: a, share: 1}]", "groups[0].share is no key of a policy. Correct or remove it."),
+        (
+            "members: [{ref: a/b, max: 3}]",
+            "members is no key of a policy. members belongs under groups.",
+        ),
+        ("increase: {margin: 5}", "increase.margin is no key of a policy. margin belongs under the policy itself."),
+        (
+            "groups: [{name: a, share: 1}]",
+            "no key of a policy. share belongs under independents or members.",
+        ),
         ("increase: {maxStep: {}}", "increase.maxStep: expected either percent or pods"),
         ("emergencyDrop: {relative: 0.5, samples: 1}", "emergencyDrop.samples is 1"),
         (f"emergencyDrop: {{relative: 0.05}}\n{ONE}", "emergencyDrop.relative is 0.05, deadband 0.05"),

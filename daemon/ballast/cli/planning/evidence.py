@@ -100,7 +100,7 @@ def _read_files(origin: Origin, settings: Settings) -> PlanFiles:
         settings.cluster.pool_label,
         settings.scoring.resources,
         errors(cluster, document, watched)[:, kept],
-    )
+    ).weighted(settings.scoring.node_weights)
     now = cluster.newest if document.timestamp is None else document.timestamp
     objects = ClusterObjects(
         cluster.nodes,

@@ -51,7 +51,8 @@ class BatchPlanner:
             return None
         settings = self._context.settings
         resources = watched_of(snapshot, aims_of(settings), settings.scoring.resources)
-        return MeasuredLoad(resources, loads(snapshot, resources, nodes), snapshot.time, settings.windows.lengths[0])
+        load, length = loads(snapshot, resources, nodes), settings.windows.lengths[0]
+        return MeasuredLoad(resources, load, snapshot.time, length, settings.scoring.node_weights)
 
 
 def _as_pod(reservation: Reservation) -> Pod:

@@ -119,6 +119,7 @@ class Moments:
             steered=self._replacements.names({pod.scheduler_name for pod in objects.pods}),
             pool_label=self._settings.cluster.pool_label,
             weights=self._weights,
+            node_weights=self._settings.scoring.node_weights,
         )
         day = self.day.loads(snapshot)
         moment = with_loads(bare, snapshot, self._evictor.pending(), self._errors.newest, day)

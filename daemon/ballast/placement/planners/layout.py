@@ -1,7 +1,7 @@
 """Where pods are, what they use and what they ask for, as arrays: what the planners look at."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -9,6 +9,7 @@ from ballast.model.devices import MILLI, PARTS, claim_in, devices_of, parts_of
 from ballast.model.limits import Weights, shares
 from ballast.model.node import Node
 from ballast.model.node_state import ALWAYS_NEEDED
+from ballast.model.node_weights import NodeWeights, node_factors
 from ballast.model.pod import Pod
 from ballast.model.sample import Bools, Floats, Ints
 from ballast.scoring.demand import units
@@ -66,11 +67,18 @@ class Layout:
     weights: Floats
     error: Floats
     """[node, resource]: the standard error of each load, 0 where nothing is known of it."""
+    factor: Floats
+    """[node, resource]: what the load of a node counts as where loads are evened out; limits are for the load itself.
+    """
 
     @property
     def known(self) -> Bools:
         """[node]: whether the load of every resource that it has is known."""
         return np.asarray((np.isfinite(self.load) | ~self.there).all(axis=1))
+
+    def weighted(self, node_weights: NodeWeights) -> "Layout":
+        """The same with the weights of its nodes."""
+        return replace(self, factor=node_factors(node_weights, self.nodes, self.resources))
 
     @property
     def placed(self) -> Bools:
@@ -132,6 +140,7 @@ def layout(
         there=there,
         weights=shares(weights or dict.fromkeys(resources, 1.0), resources),
         error=np.zeros_like(loads) if error is None else np.nan_to_num(error)[order],
+        factor=np.ones_like(loads),
     )
 
 

@@ -93,11 +93,13 @@ class _PoolBalance:
         self.tie = _TIE / float(self._n.max(initial=1))
         self._floor = max(min_gain - self.tie, self.tie)
         # What a move has to beat: the tie below which gains are equal, its standard errors, and the price of its pod.
-        self._confidence, self._error, self._margin = worth.confidence, worth.error[rows], worth.margin[rows]
+        factor = self._factor = layout.factor[rows]
+        self._confidence = worth.confidence
+        self._error, self._margin = worth.error[rows] * factor, worth.margin[rows] * factor
         self._cost: Floats = worth.price * (EVEN / float(self._n.max(initial=1)))
         self._beyond: Floats = np.maximum(self._cost - min_gain, 0.0)
         whole = layout.whole[rows]
-        self._inverse: Floats = np.divide(1.0, whole, out=np.zeros_like(whole), where=whole > 0)
+        self._inverse: Floats = np.divide(factor, whole, out=np.zeros_like(whole), where=whole > 0)
         # A node takes part if every resource that it has is measured. Of those the allowed ones are targets.
         usable: Bools = np.asarray((self._known | ~layout.there[rows]).all(axis=1) & (whole > 0).all(axis=1))
         self._place = np.full(len(layout.nodes), -1)
@@ -207,7 +209,7 @@ class _PoolBalance:
             self._bound[place] = _NOWHERE
 
     def _read(self) -> None:
-        load = self._placement.load[self._rows]
+        load = self._placement.load[self._rows] * self._factor
         self._mean: Floats = np.where(self._known, load, 0.0).sum(axis=0) / self._n
         self._x = np.where(self._known, load, self._mean)
 
