@@ -1,6 +1,8 @@
 """`ballast doctor`: what is wrong around Ballast, and the lines that fix it."""
 
 import os
+import shutil
+import textwrap
 from typing import Annotated
 
 import msgspec
@@ -50,14 +52,28 @@ def doctor(
         raise typer.Exit(1)
 
 
-def _text(found: Report) -> str:
+def _text(report: Report) -> str:
+    """What was not looked at stands together, by reason; lines are wrapped at words, those to copy are not."""
     rows = []
-    for finding in found.findings:
+    unseen: dict[str, list[str]] = {}
+    for finding in report.findings:
+        if finding.status == "skipped":
+            unseen.setdefault(finding.message, []).append(finding.check)
+            continue
         subject = f" ({finding.subject})" if finding.subject else ""
-        rows.append(f"{finding.status:8}{finding.check}{subject}: {finding.message}")
+        rows.append(_wrapped(f"{finding.status:8}{finding.check}{subject}: {finding.message}"))
         rows += [f"            {line}" for line in finding.fix]
-    rows.append(", ".join(f"{count} {status}" for status, count in found.summary.items()))
-    if found.outlook.states:
-        states = ", ".join(f"{count} {state}" for state, count in found.outlook.states.items() if count)
-        rows.append("; ".join((f"the daemon's nodes will be: {states}", *found.outlook.why)))
+    rows += [_wrapped(f"{'skipped':8}{', '.join(checks)}: {why}") for why, checks in unseen.items()]
+    rows.append(", ".join(f"{count} {status}" for status, count in report.summary.items()))
+    if report.outlook.states:
+        states = ", ".join(f"{count} {state}" for state, count in report.outlook.states.items() if count)
+        rows.append(_wrapped("; ".join((f"the daemon's nodes will be: {states}", *report.outlook.why))))
+    if report.install:
+        rows += ["", report.install]
+        rows += [_wrapped(f"        assumed: {assumption}") for assumption in report.assumed]
     return "\n".join(rows)
+
+
+def _wrapped(line: str) -> str:
+    width = max(60, shutil.get_terminal_size((120, 24)).columns)
+    return textwrap.fill(line, width, subsequent_indent=" " * 8, break_long_words=False, break_on_hyphens=False)

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Literal
 
-from msgspec import Struct
+from msgspec import UNSET, Struct, UnsetType
 
 from ballast.doctor.outlook import Outlook
 
@@ -13,13 +13,19 @@ WORST_FIRST: tuple[Status, ...] = ("fail", "warn", "skipped", "ok")
 
 
 class Finding(Struct, frozen=True):
-    """`fix` are lines to copy: settings, kubectl lines or YAML; alternatives are lines of the same variable."""
+    """`fix` are lines to copy: settings, kubectl lines or YAML; alternatives are lines of the same variable.
+
+    A check that estimates a share says it here, with its 95 % interval.
+    """
 
     check: str
     status: Status
     subject: str
     message: str
     fix: tuple[str, ...] = ()
+    share: float | UnsetType = UNSET
+    low: float | UnsetType = UNSET
+    high: float | UnsetType = UNSET
 
 
 class Report(Struct, frozen=True):
@@ -28,6 +34,9 @@ class Report(Struct, frozen=True):
     findings: tuple[Finding, ...]
     summary: dict[str, int]
     outlook: Outlook
+    install: str = ""
+    """The helm line for this cluster; "" where not every check was made."""
+    assumed: tuple[str, ...] = ()
 
     @property
     def failed(self) -> bool:
@@ -35,8 +44,8 @@ class Report(Struct, frozen=True):
         return self.summary["fail"] > 0
 
 
-def report(findings: Iterable[Finding], outlook: Outlook) -> Report:
+def report(findings: Iterable[Finding], outlook: Outlook, install: tuple[str, tuple[str, ...]]) -> Report:
     """Sorted by status; within one in the order given."""
     ordered = sorted(findings, key=lambda each: WORST_FIRST.index(each.status))
     counts = Counter(finding.status for finding in ordered)
-    return Report(tuple(ordered), {status: counts[status] for status in WORST_FIRST}, outlook)
+    return Report(tuple(ordered), {status: counts[status] for status in WORST_FIRST}, outlook, *install)

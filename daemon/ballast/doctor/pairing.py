@@ -37,8 +37,13 @@ def labels(evidence: Evidence) -> Iterator[Finding]:
             message = f"it reads the label {key}, Ballast writes {own}"
             fix = (f"BALLAST_PUBLISHING__PREFIX={key.removesuffix('/score')}", "ballast profile labels")
             yield Finding("pairing-labels", "fail", file.where, message, fix)
-    if not paired and publishing.mode is not Mode.ON:
-        raise CheckNotPossible("no scheduler that can be seen reads the labels, and publishing is not on")
+    if not paired and (publishing.mode is not Mode.ON or any(own in node.labels for node in evidence.nodes)):
+        also = (
+            ": scheduler-follows tells by where pods land"
+            if publishing.mode is Mode.ON
+            else ", and publishing is not on"
+        )
+        raise CheckNotPossible(f"no configuration of a scheduler that can be seen reads the labels{also}")
 
 
 def extender(evidence: Evidence) -> Iterator[Finding]:

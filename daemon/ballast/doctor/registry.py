@@ -5,12 +5,15 @@ import re
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
+from msgspec.structs import replace
+
 from ballast.base.errors import BallastError, UsageError
 from ballast.base.text import HIDDEN
-from ballast.doctor import eviction, exposure, kubernetes, pairing, power, rights, series, source
+from ballast.doctor import eviction, exposure, following, kubernetes, pairing, power, rights, series, source
 from ballast.doctor.cluster_view import CheckNotPossible
 from ballast.doctor.evidence import Evidence
 from ballast.doctor.finding import Finding, Report, report
+from ballast.doctor.install import install
 from ballast.doctor.outlook import Outlook, outlook
 from ballast.settings import mask_urls
 
@@ -48,7 +51,8 @@ CHECKS: Mapping[str, Check] = {
     "budgets-unsatisfiable": eviction.budgets_unsatisfiable,
     "eviction-landing": eviction.landing,
     "extender-open": exposure.extender_open,
-    "pod-usage": eviction.pod_usage,  # the last: it reads every pod
+    "pod-usage": eviction.pod_usage,  # the last two read every pod
+    "scheduler-follows": following.scheduler_follows,
 }
 
 
@@ -80,7 +84,8 @@ def examine(evidence: Evidence, only: Sequence[str] = (), within: float = math.i
         future = Outlook(None, {}, ("the checks took too long",)) if late else _outlook(evidence, chosen)
     finally:
         timer.cancel()
-    return report(findings, future)
+    line, assumed = install(evidence)
+    return report(findings, future, (_hide(line), tuple(map(_hide, assumed))))
 
 
 def _outlook(evidence: Evidence, chosen: Sequence[str]) -> Outlook:
@@ -98,7 +103,7 @@ def _late(name: str, within: float) -> Finding:
 
 def _run(name: str, check: Check, evidence: Evidence) -> list[Finding]:
     try:
-        return [_without_secrets(finding) for finding in check(evidence)] or [Finding(name, "ok", "", "nothing found")]
+        return [_without_secrets(finding) for finding in check(evidence)] or [Finding(name, "ok", "", "nothing wrong")]
     except CheckNotPossible as missing:
         return [Finding(name, "skipped", "", _hide(str(missing)))]
     except BallastError as error:
@@ -106,8 +111,8 @@ def _run(name: str, check: Check, evidence: Evidence) -> list[Finding]:
 
 
 def _without_secrets(finding: Finding) -> Finding:
-    fix = tuple(map(_hide, finding.fix))
-    return Finding(finding.check, finding.status, _hide(finding.subject), _hide(finding.message), fix)
+    subject, message, fix = _hide(finding.subject), _hide(finding.message), tuple(map(_hide, finding.fix))
+    return replace(finding, subject=subject, message=message, fix=fix)
 
 
 def _hide(text: str) -> str:

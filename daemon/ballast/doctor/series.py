@@ -4,6 +4,7 @@ import math
 from collections.abc import Iterator
 
 from ballast.base.text import named
+from ballast.doctor.cluster_view import CheckNotPossible
 from ballast.doctor.evidence import Evidence
 from ballast.doctor.finding import Finding
 from ballast.model.node import Node
@@ -39,6 +40,7 @@ def node_label(evidence: Evidence) -> Iterator[Finding]:
     Found: no label of the series leads to a node.
     Fix: `BALLAST_TELEMETRY__NODE_REWRITE=...` or `BALLAST_TELEMETRY__NODE_IDENTITY=...` as the finding says
     """
+    _measured(evidence)
     for resource, problem in _failures(evidence, "unnamed"):
         yield Finding("node-label", "fail", resource, problem.text, problem.fix)
 
@@ -49,6 +51,7 @@ def clusters_mixed(evidence: Evidence) -> Iterator[Finding]:
     Found: series of one node differ in a label such as `cluster`.
     Fix: `BALLAST_PROMETHEUS__MATCHERS=cluster="blue"`, a line for each value
     """
+    _measured(evidence)
     reading = evidence.reading
     for mixture in evidence.source.differences:
         if mixture.label != "instance":
@@ -64,7 +67,7 @@ def duplicate_exporters(evidence: Evidence) -> Iterator[Finding]:
     Found: a node has series of several exporters that do not agree.
     Fix: `BALLAST_PROMETHEUS__MATCHERS=...`, a line for each value
     """
-    evidence.reading  # noqa: B018 - the differences are found by it
+    _measured(evidence)
     if any(mixture.label == "instance" for mixture in evidence.source.differences):
         yield from _differing("duplicate-exporters", evidence)
     for resource, problem in _failures(evidence, "duplicate"):
@@ -77,6 +80,7 @@ def scrape_interval(evidence: Evidence) -> Iterator[Finding]:
     Found: samples are further apart than readings.
     Fix: `BALLAST_TELEMETRY__INTERVAL=60s`
     """
+    _measured(evidence)
     interval = float(evidence.settings.telemetry.interval)
     slow = {name: seconds for name, seconds in evidence.scrape_interval.items() if seconds > 1.1 * interval}
     for resource, seconds in slow.items():
@@ -95,6 +99,7 @@ def clock_skew(evidence: Evidence) -> Iterator[Finding]:
     Found: samples are from the future, or all are too old.
     Fix: `timedatectl set-ntp true`, or `BALLAST_TELEMETRY__OFFSET=...` as the finding says
     """
+    _measured(evidence)
     for resource, problem in _failures(evidence, "future", "stale"):
         fix = problem.fix or ("timedatectl set-ntp true",)
         yield Finding("clock-skew", "fail", resource, problem.text, fix)
@@ -106,6 +111,7 @@ def freshness(evidence: Evidence) -> Iterator[Finding]:
     Found: a query hides the times of its samples.
     Fix: the line of `BALLAST_TELEMETRY__RESOURCES` that the finding says
     """
+    _measured(evidence)
     for resource, problem in _failures(evidence, "ageless"):
         yield Finding("freshness", "fail", resource, problem.text, problem.fix or _otherwise(evidence, resource))
 
@@ -116,6 +122,7 @@ def units(evidence: Evidence) -> Iterator[Finding]:
     Found: values are percent, cores or bytes, or no numbers.
     Fix: `BALLAST_TELEMETRY__RESOURCES=...` with another query
     """
+    _measured(evidence)
     for resource, problem in _failures(evidence, "unit", "unreadable"):
         yield Finding("units", "fail", resource, problem.text, problem.fix or _otherwise(evidence, resource))
 
@@ -126,6 +133,7 @@ def unmeasured_nodes(evidence: Evidence) -> Iterator[Finding]:
     Found: some nodes have none while others have.
     Fix: `BALLAST_PROMETHEUS__PRESET=node-exporter,windows-exporter`, `BALLAST_CLUSTER__NODE_SELECTOR=...`
     """
+    _measured(evidence)
     reading, nodes = evidence.reading, evidence.nodes
     excluded = {name for mixture in evidence.source.differences for name in mixture.nodes}
     present = evidence.settings.prometheus.preset
@@ -145,6 +153,13 @@ def unmeasured_nodes(evidence: Evidence) -> Iterator[Finding]:
             f"{f' (rejected: {rejected})' if rejected else ''}",
             _ways_to_measure(without, [node for row, node in enumerate(nodes) if row in measured], present),
         )
+
+
+def _measured(evidence: Evidence) -> None:
+    """Raises CheckNotPossible where Prometheus has no series at all: there is nothing to look at."""
+    reading = evidence.reading
+    if not reading.samples and all(problem.reason in ("empty", "query") for problem in reading.failed.values()):
+        raise CheckNotPossible("not looked at: Prometheus has no series of any resource")
 
 
 def _failures(evidence: Evidence, *reasons: str) -> list[tuple[str, ReadingProblem]]:

@@ -1,6 +1,7 @@
 """Checks of the connection to Prometheus, and of a second source beside it."""
 
 import math
+import os
 from collections.abc import Iterator
 
 import numpy as np
@@ -8,6 +9,7 @@ import numpy as np
 from ballast.doctor.cluster_view import CheckNotPossible
 from ballast.doctor.evidence import PATIENCE, Evidence
 from ballast.doctor.finding import Finding, Status
+from ballast.doctor.install import prometheus_services
 from ballast.jobs.witnesses import TOLERANCE, apart
 from ballast.model.sample import Floats
 from ballast.telemetry.error_messages import NotAllowed, TenantMissing, TooSlow, masked
@@ -20,7 +22,8 @@ def reachable(evidence: Evidence) -> Iterator[Finding]:
     """Whether there is a Prometheus at the address.
 
     Found: nothing answers at BALLAST_PROMETHEUS__URL, or what answers is no Prometheus.
-    Fix: `BALLAST_PROMETHEUS__URL=http://prometheus-operated.monitoring:9090`
+    Fix: `BALLAST_PROMETHEUS__URL=http://prometheus-operated.monitoring:9090`, a line for each Service of a Prometheus
+    that is there
     """
     error, url = evidence.answer, masked(evidence.settings.prometheus.url or "")
     timeout = evidence.settings.prometheus.timeout
@@ -36,8 +39,26 @@ def reachable(evidence: Evidence) -> Iterator[Finding]:
     if error is None or isinstance(error, NotAllowed):
         yield Finding("prometheus-reachable", "ok", url, "it answers")
         return
-    fix = ("BALLAST_PROMETHEUS__URL=http://prometheus-operated.monitoring:9090", _SERVICES)
-    yield Finding("prometheus-reachable", "fail", url, str(error), fix)
+    yield Finding("prometheus-reachable", "fail", url, str(error), tuple(_addresses(evidence, url)))
+
+
+def _addresses(evidence: Evidence, url: str) -> Iterator[str]:
+    """Those of Services that are there; and from where to ask them."""
+    try:
+        services = prometheus_services(evidence)
+    except CheckNotPossible:
+        services = ()
+    for service in services:
+        if service.url != url:
+            yield f"BALLAST_PROMETHEUS__URL={service.url}"
+    if not services:
+        yield _SERVICES
+    elif not os.environ.get("KUBERNETES_SERVICE_HOST"):
+        namespace = evidence.cluster.namespace
+        yield f"kubectl -n {namespace} exec deploy/ballast -- ballast doctor  # Services are reached inside the cluster"
+        first = services[0]
+        yield f"kubectl -n {first.namespace} port-forward service/{first.name} 9090:{first.port}"
+        yield "BALLAST_PROMETHEUS__URL=http://localhost:9090"
 
 
 def credentials(evidence: Evidence) -> Iterator[Finding]:

@@ -31,13 +31,19 @@ kubectl -n ballast exec deploy/ballast -- ballast doctor   # with the rights and
 | `fail` | something has to be fixed | 1 |
 | `warn` | it works, but not as well as it could | 0 |
 | `skipped` | its part is off, or what it needs cannot be read; the message says which | 0 |
-| `ok` | nothing found | 0 |
+| `ok` | it looked, and nothing is wrong | 0 |
 
 Lines under a finding are to be copied: settings (`BALLAST_...=...`; several lines of one variable are alternatives),
 `kubectl` lines, and YAML for the chart, a policy or a scheduler. Values such as `...` or a namespace are examples here;
-the command prints those of the cluster. Rights are asked for with SelfSubjectAccessReviews, which nobody stores.
-The last line, `outlook` with `-o json`, is what a daemon would make of what Prometheus says now: the nodes by state,
-why, and `frozen_in_seconds`, null where nothing would freeze.
+the command prints Services, nodes and namespaces of the cluster. Services are reached from inside the cluster alone:
+from a laptop, run it by `kubectl exec` or over a port-forward. Rights are asked for with SelfSubjectAccessReviews,
+which nobody stores.
+`outlook` in `-o json` is what a daemon would make of what Prometheus says now: the nodes by state,
+why, and `frozen_in_seconds`, null where nothing would freeze. The last line (`install`) is a helm line for this
+cluster; `assumed` says what it takes for granted.
+`scheduler-follows` needs no right on schedulers: `share`, `low` and `high` are the share of the newest pods that landed
+on nodes of the best labels, and its 95 % interval. Its verdict compares what the labels explain of where these pods
+went, beyond free requests and spreading, with what they would if a scheduler followed them.
 What schedulers are told is read from ConfigMaps of `kube-system` and of Ballast's own namespace; the daemon itself has
 no right to read these, so the checks of pairing say most when an administrator runs them.
 """
@@ -131,6 +137,7 @@ SEEN: Mapping[str, DaemonView] = {
     "eviction-landing": DaemonView(("LandingNotSteered",)),
     "extender-open": DaemonView((), "NetworkPolicies, which the daemon has no right to read."),
     "pod-usage": DaemonView(("PodUsageUnknown",)),
+    "scheduler-follows": DaemonView((), "Where pods land beside where the labels point."),
 }
 """By check."""
 

@@ -53,6 +53,7 @@ NOT_THERE = {
     "power-autoscalers",
     "eviction-landing",
     "extender-open",
+    "scheduler-follows",
 }
 
 

@@ -25,6 +25,7 @@ from tests.unit.doctor.test_pairing_checks import (
     scored,
     service,
 )
+from tests.unit.doctor.test_scheduler_follows import landed
 
 Settings = Mapping[str, str]
 Seed = Callable[[Patient], Settings]
@@ -129,6 +130,11 @@ def unsteered(_: Patient) -> Settings:
     return EVICTING
 
 
+def nobody_listens(patient: Patient) -> Settings:
+    landed(patient, follows=False)
+    return ON
+
+
 def open_extender(patient: Patient) -> Settings:
     patient.pod()
     return {}
@@ -147,6 +153,7 @@ MADE: Mapping[str, tuple[str, Seed]] = {
     "a watcher at a wrong port": ("pairing-trimaran", wrong_watcher),
     "annotations that nobody writes": ("pairing-crane", unwritten_annotations),
     "node groups that differ by score": ("autoscaler-labels", balancing),
+    "labels that nobody reads": ("scheduler-follows", nobody_listens),
     "a feed that is silent": ("power-feed", silent_feed),
     "a consumption that nobody answers": ("power-consumption", unknown_consumption),
     "a target that is not there": ("power-targets", nobody_to_scale),
