@@ -1,7 +1,10 @@
 import io
+import itertools
 import json
 import logging
+import threading
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 import structlog
@@ -39,7 +42,7 @@ def test_elsewhere_than_on_a_terminal_a_line_is_json() -> None:
     assert line["time"].endswith("Z")
 
 
-@pytest.mark.parametrize("library", ["kubernetes.client", "urllib3.connectionpool", "uvicorn.error"])
+@pytest.mark.parametrize("library", ["kubernetes.client", "urllib3.connectionpool"])
 def test_lines_of_libraries_have_the_same_form(library: str) -> None:
     stream = io.StringIO()
     log.configure(format="json", stream=stream)
@@ -49,10 +52,45 @@ def test_lines_of_libraries_have_the_same_form(library: str) -> None:
     assert (line["logger"], line["message"]) == (library, "skipped once")
 
 
-def test_apscheduler_is_heard_of_errors_alone() -> None:
+class Stuck(io.StringIO):
+    """Nobody reads it until `taken` is set."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.taken = threading.Event()
+
+    def write(self, text: str) -> int:
+        assert self.taken.wait(60)
+        return super().write(text)
+
+
+@pytest.mark.parametrize("form", ["json", "text"])
+def test_a_reader_that_stands_still_holds_nobody_up(form: Any) -> None:
+    stream, dropped = Stuck(), itertools.count()
+    log.configure(format=form, stream=stream, dropped=lambda: next(dropped))
+    logger = log.get("ballast")
+    for number in range(3 * log.MOST_LINES):
+        logger.warning(f"line {number} of many")
+    lost = next(dropped)
+    assert 2 * log.MOST_LINES - 2 <= lost <= 2 * log.MOST_LINES
+    stream.taken.set()
+    (handler,) = logging.getLogger().handlers
+    assert isinstance(handler, log.QueuedHandler)
+    handler.drain(60)
+    logger.warning("the last one")
+    handler.drain(60)
+    written = lines(stream)
+    assert len(written) == 3 * log.MOST_LINES - lost + 2
+    assert f"{lost} lines of the log were dropped here" in written[-2]
+    if form == "json":
+        assert [json.loads(line)["message"] for line in written[-1:]] == ["the last one"]
+    handler.close()
+
+
+def test_apscheduler_and_uvicorn_are_heard_of_errors_alone() -> None:
     stream = io.StringIO()
     log.configure(format="json", stream=stream)
-    for logger in ("apscheduler.scheduler", "apscheduler.executors.default"):
+    for logger in ("apscheduler.scheduler", "uvicorn.error"):
         logging.getLogger(logger).warning("Execution of job skipped")
         logging.getLogger(logger).error("broken")
     assert [json.loads(line)["message"] for line in lines(stream)] == ["broken", "broken"]

@@ -4,12 +4,14 @@ BallastError
 ├── SettingsError          a setting is unknown, malformed or contradictory (exit 2)
 ├── UsageError             a command was used wrongly (exit 2)
 ├── BadFile                a file was read, but does not hold what it should (exit 1)
-├── TelemetryError         a source gave no usable answer
-│   └── SourceUnavailable  it could not be reached at all, or refused us
+├── RemoteError            its message quotes others: one line of at most 2,048 printable characters
+│   ├── TelemetryError         a source gave no usable answer
+│   │   └── SourceUnavailable  it could not be reached at all, or refused us
+│   └── ClusterError           the Kubernetes API refused or failed a request, see below
 ├── WorkerError            the process for long work ended, or took too long
 ├── PlacementError         a placement problem cannot be read or solved
 │   └── Infeasible         no placement keeps all rules; `rules` has those that collide
-└── ClusterError           the Kubernetes API refused or failed a request
+└── ClusterError
     ├── Unauthorized       401
     ├── Forbidden          403; names the missing verb and resource
     ├── NotFound           404
@@ -22,6 +24,8 @@ BallastError
 """
 
 import msgspec
+
+from ballast.base.text import printable
 
 NOT_JSON = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 """What decoding raises for bytes that are not the expected JSON; nested too deeply is one of them."""
@@ -47,7 +51,14 @@ class BadFile(BallastError):
     """A file was read, but its content is not what was expected."""
 
 
-class TelemetryError(BallastError):
+class RemoteError(BallastError):
+    """Its message quotes others, and is one printable line."""
+
+    def __init__(self, message: str = "") -> None:
+        super().__init__(printable(message))
+
+
+class TelemetryError(RemoteError):
     """A source answered, but not with what was asked."""
 
 
@@ -71,7 +82,7 @@ class Infeasible(PlacementError):
         self.rules = rules
 
 
-class ClusterError(BallastError):
+class ClusterError(RemoteError):
     """The Kubernetes API refused or failed a request.
 
     `status` is the HTTP status (0 without an answer), `reason` the API's machine-readable reason,

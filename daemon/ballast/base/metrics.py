@@ -44,12 +44,17 @@ class Metrics:
         self.leader = gauge("ballast_leader", "1 while this replica holds the Lease.")
         self.http_refused = counter(
             "ballast_http_refused",
-            "HTTP requests refused for their size: headers, or requests before an answer (431), a body (413), a field "
-            "(400), all bodies together (503); for who asks (401, 403, 421 for a browser); for how often (429).",
-            ["code"],
+            "HTTP requests refused: no HTTP, or a field that is too large (400); for their size: headers, or requests "
+            "before an answer (431), a body (413), all bodies together (503); for who asks (401, 403, 421 for a "
+            "browser); for how often (429); for what they ask for (404, 405, 415). `port` is page, health or "
+            "extender.",
+            ["code", "port"],
         )
         for code in ("400", "401", "403", "413", "421", "429", "431", "503"):
-            self.http_refused.labels(code)
+            self.http_refused.labels(code, "page")
+        self.log_dropped = counter(
+            "ballast_log_lines_dropped", "Lines of the log that were dropped because nobody took them."
+        )
         self.extender_requests = counter(
             "ballast_extender_requests",
             "Requests of schedulers by verb and result: answered, neutral or refused.",

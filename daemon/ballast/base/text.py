@@ -1,7 +1,9 @@
 """Text for people: values in words, and what a server says without the secrets that it was sent."""
 
 import base64
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
 from urllib.parse import parse_qsl, quote, quote_plus, unquote, urlsplit, urlunsplit
 
 import msgspec
@@ -10,6 +12,42 @@ HIDDEN = "********"
 """Stands where a secret stood."""
 SHORTEST = 4
 """Characters of a secret that is looked for; shorter ones stand in any text."""
+
+LONGEST = 2048
+"""Characters of a text from outside that are kept."""
+
+_UNPRINTABLE = re.compile(r"[^\x20-\x7e]+")
+
+
+def printable(text: object, longest: int = LONGEST) -> str:
+    """One line of at most `longest` characters. Runs of control characters, line ends and marks that change the
+    direction of writing become one space; a text that is too long ends in "…".
+    """
+    line = str(text)
+    cut = len(line) > longest
+    line = _UNPRINTABLE.sub(_blanks, line[:longest])
+    return f"{line[: longest - 1]}…" if cut else line
+
+
+def printable_lines(text: str, indent: str = "", most: int = 100) -> str:
+    """Lines that are `printable` each, all but the first indented; of more than `most` those at both ends."""
+    lines = [printable(line, LONGEST - len(indent)) for line in text[: most * LONGEST].splitlines()]
+    return f"\n{indent}".join(lines if len(lines) <= most else [*lines[: most // 2], "…", *lines[-most // 2 + 1 :]])
+
+
+def printable_document(document: Any) -> Any:
+    """A decoded JSON document with all its texts, keys included, as `printable` makes them."""
+    if isinstance(document, str):
+        return printable(document)
+    if isinstance(document, dict):
+        return {printable(key): printable_document(value) for key, value in document.items()}
+    if isinstance(document, list):
+        return [printable_document(item) for item in document]
+    return document
+
+
+def _blanks(run: re.Match[str]) -> str:
+    return run[0] if run[0].isprintable() else re.sub(" +", " ", "".join(c if c.isprintable() else " " for c in run[0]))
 
 
 def duration(seconds: float) -> str:

@@ -12,6 +12,7 @@ from msgspec import Struct
 
 from ballast.base.errors import NOT_JSON, BallastError, ClusterError, NotFound
 from ballast.base.metrics import Metrics
+from ballast.base.text import printable_document
 from ballast.cli import files
 from ballast.cluster import state, switches
 from ballast.cluster.client import KubeApi, connect
@@ -131,7 +132,7 @@ def daemons_plan(url: str, kind: str) -> dict[str, Any]:
     try:
         answer = requests.get(f"{url.rstrip('/')}/api/v1/plans", timeout=TIMEOUT)
         answer.raise_for_status()
-        plans = answer.json()
+        plans = printable_document(answer.json())
     except (requests.RequestException, ValueError) as error:
         raise _no_daemon(url, error) from error
     of_kind: list[dict[str, Any]] = [plan for plan in plans if isinstance(plan, dict) and plan.get("kind") == kind]
@@ -148,7 +149,7 @@ def daemons_explanation(url: str, namespace: str, name: str) -> dict[str, Any]:
     path = f"/api/v1/pods/{quote(namespace, safe='')}/{quote(name, safe='')}/explain"
     try:
         answer = requests.get(f"{url.rstrip('/')}{path}", timeout=DAEMONS_TIMEOUT)
-        said: Any = answer.json()
+        said: Any = printable_document(answer.json())
         if isinstance(said, dict) and isinstance(said.get("error"), str):
             raise BallastError(f"The daemon at {url} cannot explain {namespace}/{name}: {said['error']}.")
         answer.raise_for_status()

@@ -4,6 +4,7 @@ import sys
 from pathlib import Path
 
 from ballast.base.errors import BallastError, SettingsError, UsageError
+from ballast.base.text import printable_lines
 
 PLUGIN = "kubectl-ballast"
 
@@ -16,7 +17,7 @@ def main() -> None:
 
         app(prog_name="kubectl ballast" if Path(sys.argv[0]).stem == PLUGIN else None)
     except BallastError as error:
-        sys.stderr.write(f"{error}\n")
+        sys.stderr.write(f"{printable_lines(str(error))}\n")
         sys.exit(2 if isinstance(error, SettingsError | UsageError) else 1)
     except KeyboardInterrupt:
         sys.exit(130)

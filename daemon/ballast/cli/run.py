@@ -26,6 +26,7 @@ def run() -> None:
     from ballast.runtime.daemon import Daemon
 
     daemon = Daemon(settings, config=explain())
+    log.configure(settings.log.level, settings.log.format, dropped=daemon.context.metrics.log_dropped.inc)
     stop = threading.Event()
 
     def on_signal(number: int, frame: FrameType | None) -> None:

@@ -10,6 +10,7 @@ from ballast.answers.api import StatusCondition
 from ballast.base.clock import Clock
 from ballast.base.condition_types import CONDITION_TYPES, GOOD
 from ballast.base.metrics import Metrics
+from ballast.base.text import printable
 from ballast.cluster.state import StateStore
 from ballast.cluster.write import WriteOutcome
 
@@ -63,15 +64,15 @@ class Conditions:
         with self._lock:
             held = self._held.setdefault(condition, {})
             if status == "True":
-                held[source] = (reason, message)
+                held[source] = (reason, printable(message, LONGEST))
             else:
                 held.pop(source, None)
             if held:
                 status, reason = "True", next(iter(held.values()))[0]
                 message = "; ".join(text for _, text in held.values())
+            message = printable(message, LONGEST)
             old = self._by_type.get(condition)
             moved = datetime.fromtimestamp(self._clock.wall(), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-            message = message if len(message) <= LONGEST else f"{message[: LONGEST - 1]}…"
             since = old.last_transition_time if old and old.status == status else moved
             self._by_type[condition] = StatusCondition(condition, status, reason, message, since)
             self._metrics.condition.labels(condition).set(status == "True")

@@ -12,12 +12,16 @@ import structlog
 from ballast.base.clock import Clock
 from ballast.base.errors import ClusterError
 from ballast.base.metrics import Metrics
+from ballast.base.text import printable
 from ballast.cluster.client import KubeApi
 from ballast.cluster.threads import going
 from ballast.cluster.write import FIELD_MANAGER, Result, Write, WriteOutcome, WriteTarget, record
 from ballast.cluster.writer import Pace
 
 QUIET = 300.0
+LONGEST = 1024
+"""Characters of a message, as the API server allows."""
+
 _RATE = 0.2
 _BURST = 25
 _WAITING = 100
@@ -119,7 +123,7 @@ class Events:
                 **({"uid": target.uid} if target.uid else {}),
             },
             "reason": reason,
-            "message": f"{message}{since}"[:1024],
+            "message": f"{printable(message, LONGEST - len(since))}{since}",
             "type": "Warning" if warning else "Normal",
             "source": {"component": FIELD_MANAGER},
             "reportingComponent": FIELD_MANAGER,

@@ -18,6 +18,9 @@ NAME = SWITCHES
 SWITCHES_SILENT = 30.0
 """Seconds of silence after which everything is paused. Their watch is renewed after 15 s at most to keep within it."""
 
+SWITCHES_WAIT = 10.0
+"""Seconds between two attempts at most, also where the server asks for more."""
+
 _decoder = msgspec.json.Decoder(wire.ConfigMap)
 
 
@@ -37,6 +40,7 @@ class Switches(WatchGroup):
             Collection(collection(namespace), {"fieldSelector": f"metadata.name={NAME}"}),
             lifetime=(10, 15),
             idle=20.0,
+            longest_wait=SWITCHES_WAIT,
         )
         super().__init__(clock, {"switches": self._watch})
 

@@ -22,6 +22,9 @@ from ballast.cluster.threads import going
 
 T = TypeVar("T")
 
+LONGEST_WAIT = 30.0
+"""Seconds between two attempts at most, also where the server asks for more."""
+
 WATCH_SILENT = 120.0
 """Seconds of silence after which a watch is broken: a healthy one is renewed after 90 s of silence at the latest."""
 
@@ -29,7 +32,6 @@ _log = structlog.get_logger("cluster")
 # The server knows only versions before ours, for example after it was restored from a backup.
 _TOO_LARGE = "ResourceVersionTooLarge"
 _FIRST_WAIT = 0.5
-_LONGEST_WAIT = 30.0
 _event = msgspec.json.Decoder(wire.WatchEvent)
 _status = msgspec.json.Decoder(wire.ApiStatus)
 _identity = msgspec.json.Decoder(wire.HasIdentity)
@@ -60,7 +62,10 @@ class Collection:
 
 
 class Reflector(Generic[T]):
-    """Keeps `sink` equal to a collection. `lifetime` bounds each watch in seconds, `idle` a silence within it."""
+    """Keeps `sink` equal to a collection. `lifetime` bounds each watch in seconds, `idle` a silence within it.
+
+    `longest_wait` bounds the seconds between two attempts, whatever the server asks for.
+    """
 
     def __init__(
         self,
@@ -73,6 +78,7 @@ class Reflector(Generic[T]):
         *,
         lifetime: tuple[int, int] = (240, 300),
         idle: float = 90.0,
+        longest_wait: float = LONGEST_WAIT,
     ) -> None:
         self.kind = reader.kind
         self._api = api
@@ -84,6 +90,7 @@ class Reflector(Generic[T]):
         self._path = "" if callable(collection.path) else collection.path
         self._lifetime = lifetime
         self._idle = idle
+        self._longest_wait = longest_wait
         self._random = random.Random()  # noqa: S311
         self._stop = threading.Event()
         self._synced = threading.Event()
@@ -152,7 +159,7 @@ class Reflector(Generic[T]):
             if self._stop.is_set():
                 return
             self._metrics.watch_restarts.labels(self.kind, reason).inc()
-            healthy = reason in ("ended", "absent") or self._clock.monotonic() - began > _LONGEST_WAIT
+            healthy = reason in ("ended", "absent") or self._clock.monotonic() - began > LONGEST_WAIT
             quick = self._clock.monotonic() - began < 1.0
             failures = 0 if healthy and not quick else failures + 1
             if reason not in ("ended", "absent", "gone"):
@@ -160,7 +167,7 @@ class Reflector(Generic[T]):
                     _log.warning("cannot list or watch a collection; trying again", kind=self.kind, problem=problem)
                 self._problem = problem
             if failures:
-                longest = min(_LONGEST_WAIT, _FIRST_WAIT * 2.0 ** min(failures - 1, 64))
+                longest = min(self._longest_wait, _FIRST_WAIT * 2.0 ** min(failures - 1, 64))
                 self._clock.wait(self._stop, max(wait, longest * self._random.uniform(0.5, 1.0)))
 
     def _follow(self) -> tuple[str, float, str]:
@@ -178,7 +185,7 @@ class Reflector(Generic[T]):
             if _TOO_LARGE in error.causes or isinstance(error, NotFound | AnswerTooLarge):
                 self._version = ""
             wait = error.retry_after or 0.0 if isinstance(error, TooManyRequests) else 0.0
-            return type(error).__name__.lower(), wait, str(error)
+            return type(error).__name__.lower(), min(wait, self._longest_wait), str(error)
         except Exception as error:
             _log.exception("a watch failed unexpectedly", kind=self.kind)
             self._version = ""

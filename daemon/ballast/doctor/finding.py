@@ -5,7 +5,9 @@ from collections.abc import Iterable
 from typing import Literal
 
 from msgspec import UNSET, Struct, UnsetType
+from msgspec.structs import force_setattr
 
+from ballast.base.text import printable, printable_lines
 from ballast.doctor.outlook import Outlook
 
 Status = Literal["ok", "warn", "fail", "skipped"]
@@ -26,6 +28,12 @@ class Finding(Struct, frozen=True):
     share: float | UnsetType = UNSET
     low: float | UnsetType = UNSET
     high: float | UnsetType = UNSET
+
+    def __post_init__(self) -> None:
+        """What others said is shown on a terminal: it becomes printable."""
+        force_setattr(self, "subject", printable(self.subject))
+        force_setattr(self, "message", printable(self.message))
+        force_setattr(self, "fix", tuple(map(printable_lines, self.fix)))
 
 
 class Report(Struct, frozen=True):

@@ -39,6 +39,7 @@ from ballast.serving import fleet
 from ballast.serving.app import create_app, create_extender_app, create_health_app
 from ballast.serving.board import Board, CycleRecord, DaemonAnswers
 from ballast.serving.callers import Callers
+from ballast.serving.refusals import Refusals
 from ballast.serving.server import Server
 from ballast.settings import Mode, Settings, check_run
 from ballast.telemetry.pod_usage_cache import PodUsageCache
@@ -244,19 +245,21 @@ class Daemon:
         """The page first; then the probes' port, and the extender's where it has one of its own."""
         settings, metrics = self.context.settings, self.context.metrics
         http, apart, authority = settings.http, settings.http.of_extender(), settings.extender.client_ca_file
-        refused, callers = metrics.http_refused.labels("431").inc, Callers(settings.extender)
+        callers, clock = Callers(settings.extender), self.context.clock
+        of_page, of_health = Refusals(metrics, clock, "page"), Refusals(metrics, clock, "health")
         reviewed = (TokenReviewer(self.context.api), http.reviewed) if http.reviewed else None
         scheduling = None if apart else self.extender
-        page = create_app(self.board, metrics, scheduling, callers, http.allowed_hosts, reviewed, answers)
+        page = create_app(self.board, metrics, scheduling, callers, http.allowed_hosts, reviewed, answers, of_page)
         servers = [
-            Server(page, http, refused, optional_ca=None if apart else authority),
-            Server(create_health_app(self.board, metrics, answers), http.of_health(), refused, "HEALTH_PORT"),
+            Server(page, http, of_page.count, optional_ca=None if apart else authority),
+            Server(create_health_app(self.board, of_health, answers), http.of_health(), of_health.count, "HEALTH_PORT"),
         ]
         if apart is not None:
             if authority is not None:
                 apart = apart.model_copy(update={"client_ca_file": None})
-            extender = create_extender_app(metrics, self.extender, callers)
-            servers.append(Server(extender, apart, refused, "EXTENDER_BIND", authority))
+            of_extender = Refusals(metrics, clock, "extender")
+            extender = create_extender_app(metrics, self.extender, of_extender, callers)
+            servers.append(Server(extender, apart, of_extender.count, "EXTENDER_BIND", authority))
         return servers
 
     def _gained(self) -> None:

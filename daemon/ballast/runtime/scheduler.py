@@ -15,6 +15,7 @@ from apscheduler.triggers.base import BaseTrigger
 from ballast.base.clock import Clock, SystemClock
 from ballast.base.errors import BallastError
 from ballast.base.metrics import Metrics
+from ballast.base.text import printable
 from ballast.cluster.threads import going
 from ballast.serving.board import CycleRecord
 
@@ -100,7 +101,7 @@ class JobScheduler:
             log.exception("unexpected error", job=name)
             sentence, ok = f"{name} failed unexpectedly: {type(error).__name__}: {error}", False
         job.beat = self._clock.monotonic()
-        cycle = CycleRecord(name, started, job.beat - begun, ok, sentence)
+        cycle = CycleRecord(name, started, job.beat - begun, ok, printable(sentence))
         self._metrics.cycle_seconds.labels(name).observe(cycle.seconds)
         self._metrics.cycles.labels(name, "ok" if ok else "failed").inc()
         if ok:

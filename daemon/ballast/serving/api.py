@@ -1,7 +1,7 @@
 """`/api/v1`: the daemon's state as JSON, read only. The answers are the types of `ballast.answers`."""
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from functools import partial
 from typing import Any
 
@@ -20,7 +20,7 @@ from ballast.model.snapshot import Snapshot
 from ballast.serving import activity
 from ballast.serving.board import Board, DaemonAnswers
 from ballast.serving.callers import RateLimit
-from ballast.serving.document import JSON, CachedDocument
+from ballast.serving.document import JSON, CachedDocument, printable_json
 from ballast.serving.openapi import DOCUMENT
 from ballast.serving.overview import troubles
 from ballast.serving.page_api import PageApi
@@ -30,10 +30,8 @@ from ballast.serving.rendering import Rendered
 class Api:
     """The handlers over one board."""
 
-    def __init__(self, board: Board, answers: DaemonAnswers, refused: Callable[[], object] = lambda: None) -> None:
-        """`refused` is called for each request of a caller who asks too often."""
+    def __init__(self, board: Board, answers: DaemonAnswers) -> None:
         self._board, self._answers = board, answers
-        self._refused = refused
         self._limit, self._one = RateLimit(SystemClock()), CapacityLimiter(1)
         self._power, self._plans, self._evictions = CachedDocument(), CachedDocument(), CachedDocument()
 
@@ -95,7 +93,6 @@ class Api:
         """The scores of every node for one pod, by each of the extender's strategies."""
         namespace, name = request.path_params["namespace"], request.path_params["name"]
         if wait := self._limit.wait(request.client.host if request.client else ""):
-            self._refused()
             raise HTTPException(429, "too many requests; ask again later", {"retry-after": str(math.ceil(wait))})
         scores = await to_thread.run_sync(self._answers.pod_scores, namespace, name, limiter=self._one)
         if scores is None:
@@ -108,7 +105,7 @@ class Api:
 
     async def config(self, request: Request) -> Response:
         """Every setting, as `ballast config show -o json` prints it."""
-        return _json(self._board.config)
+        return _json(self._board.config, own=True)
 
     async def power(self, request: Request) -> Response:
         """Every power policy: its watts, state, targets and recent changes."""
@@ -127,7 +124,7 @@ class Api:
 
     async def openapi(self, request: Request) -> Response:
         """The OpenAPI document of all of these."""
-        return _json(DOCUMENT)
+        return _json(DOCUMENT, own=True)
 
     def _mode(self, part: str) -> Any:
         return self._setting(f"BALLAST_{part.upper()}__MODE")
@@ -156,5 +153,7 @@ def _last(cycles: Iterable[CycleRecord]) -> list[CycleRecord]:
     return list({cycle.job: cycle for cycle in cycles}.values())
 
 
-def _json(value: Any) -> Response:
-    return Response(msgspec.json.encode(value), media_type=JSON, headers={"cache-control": "no-store"})
+def _json(value: Any, *, own: bool = False) -> Response:
+    """`own`: all its texts are of this project or of its settings."""
+    body = msgspec.json.encode(value)
+    return Response(body if own else printable_json(body), media_type=JSON, headers={"cache-control": "no-store"})

@@ -2,7 +2,6 @@
 
 import gzip
 from collections.abc import Collection, Sequence
-from functools import partial
 
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
@@ -14,6 +13,7 @@ from starlette.routing import Route
 
 from ballast.base.clock import SystemClock
 from ballast.base.metrics import Metrics
+from ballast.base.text import printable
 from ballast.serving import page_api
 from ballast.serving.api import Api
 from ballast.serving.board import Board, DaemonAnswers
@@ -22,6 +22,7 @@ from ballast.serving.document import GZIP_LEVEL, accepts_gzip
 from ballast.serving.exposition import Exposition
 from ballast.serving.extender import ExtenderRoutes, Scheduling
 from ballast.serving.health import HealthRoutes
+from ballast.serving.refusals import Refusals
 from ballast.serving.watcher import Watcher
 
 MAX_BODY = 64 * 1024
@@ -36,6 +37,7 @@ def create_app(
     hosts: Collection[str] = (),
     reviewed: tuple[Review, Collection[str]] | None = None,
     answers: DaemonAnswers | None = None,
+    refusals: Refusals | None = None,
 ) -> Starlette:
     """The application over one board; with `scheduling` also the extender, which asks `callers`.
 
@@ -44,12 +46,9 @@ def create_app(
 
     Bodies above `MAX_BODY` bytes are answered 413; the extender has a limit of its own.
     """
-    answers = answers or DaemonAnswers()
+    answers, refusals = answers or DaemonAnswers(), refusals or Refusals(metrics, SystemClock(), "page")
     watcher, health = Watcher(board), HealthRoutes(board, answers)
     exposition = Exposition(board, metrics)
-
-    def count_refusal(code: int) -> None:
-        metrics.http_refused.labels(str(code)).inc()
 
     async def metrics_handler(request: Request) -> Response:
         headers = {"vary": "accept, accept-encoding"}
@@ -66,33 +65,35 @@ def create_app(
         Route("/metrics", metrics_handler),
         Route("/livez", health.livez),
         Route("/readyz", health.readyz),
-        *(ExtenderRoutes(scheduling, SystemClock(), metrics, callers).routes() if scheduling else ()),
-        *Api(board, answers, partial(count_refusal, 429)).routes(),
+        *(ExtenderRoutes(scheduling, SystemClock(), metrics, refusals, callers).routes() if scheduling else ()),
+        *Api(board, answers).routes(),
         *page_api.routes(),
     ]
-    around = [Middleware(BrowserHosts, hosts, count_refusal)]
+    around = [Middleware(BrowserHosts, hosts, refusals.count)]
     if reviewed is not None:
-        around.append(Middleware(Reviewed, *reviewed, SystemClock(), count_refusal))
-    return _app(routes, metrics, around)
+        around.append(Middleware(Reviewed, *reviewed, SystemClock(), refusals.count))
+    return _app(routes, refusals, around)
 
 
-def create_health_app(board: Board, metrics: Metrics, answers: DaemonAnswers) -> Starlette:
+def create_health_app(board: Board, refusals: Refusals, answers: DaemonAnswers) -> Starlette:
     """`/livez` and `/readyz` alone."""
     health = HealthRoutes(board, answers)
-    return _app([Route("/livez", health.livez), Route("/readyz", health.readyz)], metrics)
+    return _app([Route("/livez", health.livez), Route("/readyz", health.readyz)], refusals)
 
 
-def create_extender_app(metrics: Metrics, scheduling: Scheduling, callers: Callers | None = None) -> Starlette:
+def create_extender_app(
+    metrics: Metrics, scheduling: Scheduling, refusals: Refusals, callers: Callers | None = None
+) -> Starlette:
     """The extender alone."""
-    return _app(ExtenderRoutes(scheduling, SystemClock(), metrics, callers).routes(), metrics)
+    return _app(ExtenderRoutes(scheduling, SystemClock(), metrics, refusals, callers).routes(), refusals)
 
 
-def _app(routes: list[Route], metrics: Metrics, middleware: Sequence[Middleware] = ()) -> Starlette:
+def _app(routes: list[Route], refusals: Refusals, middleware: Sequence[Middleware] = ()) -> Starlette:
     async def error(request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)
-        if error.status_code == 413:
-            metrics.http_refused.labels("413").inc()
-        return JSONResponse({"error": error.detail}, status_code=error.status_code, headers=error.headers)
+        if error.status_code < 500:
+            refusals.count(error.status_code)
+        return JSONResponse({"error": printable(error.detail)}, status_code=error.status_code, headers=error.headers)
 
     app = Starlette(
         routes=routes,

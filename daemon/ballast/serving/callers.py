@@ -214,7 +214,7 @@ class Reviewed:
             try:
                 verdict = await to_thread.run_sync(self._review, token, path, limiter=self._limiter)
             except ClusterError as error:
-                log.warning("a token cannot be reviewed", problem=str(error))
+                log.debug("a token cannot be reviewed", problem=str(error))
                 return _answer(503, "The API server does not review tokens now.", {"retry-after": "5"})
             self._remember(key, verdict)
         if verdict is TokenVerdict.ALLOWED:

@@ -16,6 +16,7 @@ from ballast.base.clock import Clock
 from ballast.base.errors import NOT_JSON, BallastError, UsageError
 from ballast.base.memory import BodiesInFlight, BodyBudget, FreedMemory
 from ballast.base.metrics import Metrics
+from ballast.base.text import printable
 from ballast.cluster.objects import wire
 from ballast.placement.choice import NEUTRAL
 from ballast.serving.callers import Callers
@@ -28,6 +29,7 @@ from ballast.serving.extender_wire import (
     prioritize_args,
 )
 from ballast.serving.host_index import Hosts, Named
+from ballast.serving.refusals import Refusals
 
 MAX_BODY = 64 * 1024 * 1024
 """Bytes; 5,000 whole nodes, as a scheduler without nodeCacheCapable sends them, are about 45 MB."""
@@ -106,14 +108,21 @@ class ExtenderRoutes:
     another 5xx: an unexpected exception is logged, and all nodes get the same score.
     """
 
-    def __init__(self, scheduling: Scheduling, clock: Clock, metrics: Metrics, callers: Callers | None = None) -> None:
+    def __init__(
+        self,
+        scheduling: Scheduling,
+        clock: Clock,
+        metrics: Metrics,
+        refusals: Refusals,
+        callers: Callers | None = None,
+    ) -> None:
         self._scheduling = scheduling
         self._callers = callers
         self._clock = clock
         self._requests = metrics.extender_requests
         self._neutral = metrics.extender_neutral
         self._seconds = metrics.extender_seconds
-        self._too_large = metrics.http_refused
+        self._refusals = refusals
         self._budget = BodyBudget(freed=FreedMemory().give_back_later)
         self._one = CapacityLimiter(1)
         self._waiting = 0
@@ -213,6 +222,5 @@ class ExtenderRoutes:
         elif isinstance(error, NOT_JSON):
             message = f"The body is no ExtenderArgs: {error}."
         self._requests.labels(verb, "refused").inc()
-        if status in (400, 401, 413, 503):
-            self._too_large.labels(str(status)).inc()
-        return JSONResponse({"error": message}, status_code=status, headers=headers)
+        self._refusals.count(status)
+        return JSONResponse({"error": printable(message)}, status_code=status, headers=headers)

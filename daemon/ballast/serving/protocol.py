@@ -40,6 +40,15 @@ MAX_UNSENT = 32 * 1024 * 1024
 PIECE = 64 * 1024
 """Bytes of a body that are parsed at once."""
 
+MAX_FRAMING = 16 * 1024
+"""Bytes of sizes and extensions of chunks that a body may have beyond its own bytes."""
+
+MAX_SMALL_CHUNKS = 1000
+"""Chunks of a body that may be smaller than `SMALL` on average."""
+
+SMALL = 1024
+"""Bytes of a chunk."""
+
 HEADERS_PIECE = 4 * 1024
 """Bytes of headers that are parsed at once; more than `MAX_HEADERS` are noticed after one piece."""
 
@@ -58,8 +67,9 @@ class BoundedProtocol(HttpToolsProtocol):
     when it is complete: so the bytes that arrive are counted too.
     """
 
-    def __init__(self, *args: Any, refused: Callable[[], object] = lambda: None, **kwargs: Any) -> None:
-        """`refused` is called for each request whose headers are too large, and each client that sends too many."""
+    def __init__(self, *args: Any, refused: Callable[[int], object] = lambda code: None, **kwargs: Any) -> None:
+        """`refused` is called with the status of each request that is no HTTP or whose headers are too large, and for
+        each client that sends too many."""
         super().__init__(*args, **kwargs)
         self._on_refused = refused
         self._in_headers = True
@@ -73,6 +83,8 @@ class BoundedProtocol(HttpToolsProtocol):
         self._behind_since = 0
         self._certified = False
         self._pipelined = 0
+        self._hosts = 0
+        self._chunks = self._body_bytes = self._framed_bytes = 0
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Makes room if there are too many connections, and starts the time of the first request."""
@@ -106,10 +118,16 @@ class BoundedProtocol(HttpToolsProtocol):
             super().data_received(piece)
             if self._in_headers and not self._began:
                 self._pending += len(piece)
+            elif self._chunks and not self._began:
+                self._framed_bytes += len(piece)
+            if self.transport.is_closing():
+                return
             if self._oversized or self._pending > MAX_HEADER_BYTES:
                 self._refuse()
+            elif self._framed_bytes > 2 * self._body_bytes + MAX_FRAMING:
+                self.send_400_response("The chunks have more framing than data.")
             elif len(self.pipeline) > MAX_PIPELINED or self._pipelined > MAX_PIPELINED_BYTES:
-                self._on_refused()
+                self._on_refused(431)
                 self.transport.abort()
             if self.transport.is_closing():
                 return
@@ -125,7 +143,8 @@ class BoundedProtocol(HttpToolsProtocol):
     def on_message_begin(self) -> None:
         """The first byte of a request is parsed."""
         self._in_headers = self._began = True
-        self._pending = self._header_bytes = 0
+        self._pending = self._header_bytes = self._hosts = 0
+        self._chunks = self._body_bytes = self._framed_bytes = 0
         super().on_message_begin()
         self.scope["state"][CERTIFIED] = self._certified
 
@@ -139,12 +158,15 @@ class BoundedProtocol(HttpToolsProtocol):
         self._count(len(name) + len(value))
         if not self._oversized:
             super().on_header(name, value)
+            self._hosts += self.headers[-1][0] == b"host"
             self._oversized = len(self.headers) > MAX_HEADERS
 
     def on_headers_complete(self) -> None:
         """The request is handled, unless it is too large."""
         self._in_headers = False
         self._pending = 0
+        if self._hosts > 1:
+            raise ValueError("a request with two hosts")
         if not self._oversized:
             super().on_headers_complete()
             if self.pipeline:
@@ -152,10 +174,22 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def on_body(self, body: bytes) -> None:
         """A part of the body is parsed."""
+        self._body_bytes += len(body)
         if not self._oversized:
             super().on_body(body)
             if self.pipeline:
                 self._pipelined += len(body)
+
+    def on_chunk_header(self) -> None:
+        """A chunk begins. An error in a callback makes the parser refuse the request."""
+        self._chunks += 1
+        if self._chunks > MAX_SMALL_CHUNKS and self._body_bytes < SMALL * self._chunks:
+            raise ValueError("too many small chunks")
+
+    def send_400_response(self, msg: str) -> None:
+        """What was sent is no HTTP, or none that is taken."""
+        self._on_refused(400)
+        super().send_400_response(msg)
 
     def on_message_complete(self) -> None:
         """The request is complete: its timer ends."""
@@ -193,7 +227,7 @@ class BoundedProtocol(HttpToolsProtocol):
         self._oversized = self._oversized or self._header_bytes > MAX_HEADER_BYTES
 
     def _refuse(self) -> None:
-        self._on_refused()
+        self._on_refused(431)
         if self.cycle is None or self.cycle.response_complete:
             self.transport.write(_TOO_LARGE)
             self.transport.close()

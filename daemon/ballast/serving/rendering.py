@@ -47,7 +47,7 @@ class Rendered:
             name: Document(partial(fleet.loads, snapshot, verdicts, window)) for name, window in windows.items()
         }
         self.families = {
-            everything: Document(partial(node_families, snapshot, verdicts.scores, everything))
+            everything: Document(partial(node_families, snapshot, verdicts.scores, everything), "text/plain")
             for everything in (False, True)
         }
 

@@ -44,11 +44,11 @@ class Server:
         self,
         app: ASGIApp,
         settings: HttpSettings,
-        refused: Callable[[], object] = lambda: None,
+        refused: Callable[[int], object] = lambda code: None,
         setting: str = "PORT",
         optional_ca: Path | None = None,
     ) -> None:
-        """`refused` is called for each request whose headers are too large; `setting` names the port's setting.
+        """`refused` is called with the status of each request that is no HTTP or too large; `setting` names the port's.
 
         Certificates of `optional_ca` are verified where clients show one; the request's state tells whether they did.
         """
@@ -65,7 +65,7 @@ class Server:
             ws="none",
             lifespan="off",
             log_config=None,
-            log_level="warning",
+            log_level="error",  # what callers send wrongly is counted by `refused`
             access_log=False,
             proxy_headers=False,
             server_header=False,

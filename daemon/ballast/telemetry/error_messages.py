@@ -9,7 +9,7 @@ import requests
 import urllib3
 
 from ballast.base.errors import SourceUnavailable, TelemetryError
-from ballast.base.text import HIDDEN
+from ballast.base.text import HIDDEN, printable
 
 LONGEST = 200
 """Characters of a plain-text answer that are quoted."""
@@ -170,7 +170,7 @@ def _said(response: requests.Response, body: bytes) -> str:
         words = msgspec.json.decode(body, type=_ErrorBody).error
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return ""
-    return f", {_without_credentials(response, words)[:300]}" if words else ""
+    return f", {printable(_without_credentials(response, words[:_READ]), 300)}" if words else ""
 
 
 def _plain(response: requests.Response, body: bytes) -> str:
@@ -179,8 +179,8 @@ def _plain(response: requests.Response, body: bytes) -> str:
     if "html" in response.headers.get("Content-Type", "") or text.lstrip()[:1] in ("<", "{", "["):
         return ""
     text = _without_credentials(response, text)
-    text = " ".join("".join(char if char.isprintable() else " " for char in text).split())
-    return f", {text if len(text) <= LONGEST else text[: LONGEST - 1] + '…'}" if text else ""
+    text = printable(" ".join(printable(text).split()), LONGEST)
+    return f", {text}" if text else ""
 
 
 def _without_credentials(response: requests.Response, text: str) -> str:

@@ -11,6 +11,7 @@ import structlog
 
 from ballast.base.errors import TelemetryError
 from ballast.base.metrics import Metrics
+from ballast.base.text import printable
 from ballast.model.sample import Bools, Floats, Ints, Mixture, Reading, ReadingProblem, Samples
 from ballast.settings import Settings
 from ballast.telemetry.intake import (
@@ -86,7 +87,7 @@ class QueryWarnings:
 
 
 def _short(text: str) -> str:
-    return text if len(text) <= LONGEST_WARNING else text[: LONGEST_WARNING - 1] + "…"
+    return printable(text, LONGEST_WARNING)
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ import numpy as np
 
 from ballast.base.errors import TelemetryError
 from ballast.base.memory import ANSWERS, WORTH_DECODED, AnswerBudget
+from ballast.base.text import printable
 from ballast.model.sample import Bools, Floats
 from ballast.telemetry.error_messages import not_decoded
 from ballast.telemetry.exporters.terms import REPLICA_LABELS, STARVED_LABEL, UNIT_LABEL
@@ -26,6 +27,9 @@ SERIES, POINT, STRING, LABEL = 80, 150, 16, 128
 
 REMARKS = 2**20
 """Bytes of warnings, and of infos, that are read."""
+
+LONGEST = 300
+"""Characters of an error text that are quoted."""
 
 CELL = 10
 """Bytes of a series at one time of a range."""
@@ -203,7 +207,7 @@ def _envelope(body: bytes, url: str) -> _Envelope:
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         raise TelemetryError(_not_prometheus(body, url)) from None
     if envelope.status != "success" or envelope.data is None:
-        raise TelemetryError(f"{url} answers an error: {envelope.error or envelope.status}")
+        raise TelemetryError(f"{url} answers an error: {printable(envelope.error or envelope.status, LONGEST)}")
     return envelope
 
 
@@ -292,7 +296,7 @@ def _remarks(said: msgspec.Raw) -> tuple[str, ...]:
     if len(bytes(said)) > REMARKS:
         return (f"the answer has remarks of more than {REMARKS / 2**20:g} MiB, which are not read",)
     try:
-        return tuple(_decode_remarks(said))
+        return tuple(map(printable, _decode_remarks(said)))
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise TelemetryError(f"the remarks of the answer cannot be read: {error}") from None
 

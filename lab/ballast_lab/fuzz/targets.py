@@ -38,6 +38,7 @@ from ballast.publishing.node_keys import window_end
 from ballast.scoring import crane
 from ballast.serving.extender import ExtenderRoutes, Priorities, Rejections, equal
 from ballast.serving.host_index import Hosts
+from ballast.serving.refusals import Refusals
 from ballast.settings.loading import examine
 from ballast.telemetry import pods as pod_telemetry
 from ballast.telemetry import responses
@@ -132,7 +133,8 @@ class _Scheduling:
 
 @cache
 def _routes() -> ExtenderRoutes:
-    return ExtenderRoutes(_Scheduling(), SystemClock(), Metrics())
+    metrics = Metrics()
+    return ExtenderRoutes(_Scheduling(), SystemClock(), metrics, Refusals(metrics, SystemClock(), "extender"))
 
 
 @cache

@@ -11,11 +11,12 @@ from typing import Any, cast
 import pytest
 
 from ballast.base.clock import SystemClock
-from ballast.base.errors import Forbidden
+from ballast.base.errors import Forbidden, TooManyRequests
 from ballast.base.metrics import Metrics
 from ballast.cluster.cache import Cache
 from ballast.cluster.listing import PAGE
 from ballast.cluster.objects.decoding import Reader
+from ballast.cluster.switches import Switches
 from ballast.cluster.watch import Collection, Reflector, stop_all
 from tests.worlds.http_server import Answer, Request, Server, api_for, serving, status
 
@@ -315,6 +316,33 @@ def test_a_watch_goes_on_after_an_event_that_is_no_utf8(world: World, follow: An
     assert names(cache) == ["a", "good"]
     sample = metrics.registry.get_sample_value("ballast_watch_restarts_total", {"kind": "nodes", "reason": "defect"})
     assert sample is None
+
+
+def test_however_long_the_server_asks_to_wait_a_watch_tries_again_within_its_bound() -> None:
+    class Watching(SystemClock):
+        def wait(self, event: threading.Event, timeout: float | None) -> bool:
+            waits.append(timeout)
+            if len(waits) == 20:
+                event.set()
+            return event.is_set()
+
+    def refuse(*_: Any, **__: Any) -> bytes:
+        raise TooManyRequests("the server is busy", retry_after=3600.0)
+
+    waits: list[float | None] = []
+    reader = Reader("nodes", lambda raw: raw)
+    for watch, longest in (
+        (Reflector(cast(Any, SimpleNamespace(get=refuse)), Watching(), Metrics(), cast(Any, None), reader, NODES), 30),
+        (Switches(cast(Any, SimpleNamespace(get=refuse)), Watching(), Metrics(), "ns")._watch, 10),
+    ):
+        waits.clear()
+        watch._run()
+        assert len(waits) == 20
+        assert all(wait is not None and 0 < wait <= longest for wait in waits)
+        assert waits[0] == longest
+
+
+NODES = Collection("/api/v1/nodes")
 
 
 class _Hasty(SystemClock):

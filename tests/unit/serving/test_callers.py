@@ -91,7 +91,7 @@ def test_others_are_refused_and_counted(path: str, headers: dict[str, str], with
         shown = ask(port, "/metrics").body.decode()
     assert (answer.status, answer.headers["www-authenticate"]) == (401, "Bearer")
     assert "ballast profile extender" in answer.json["error"]
-    assert metrics.registry.get_sample_value("ballast_http_refused_total", {"code": "401"}) == 1
+    assert metrics.registry.get_sample_value("ballast_http_refused_total", {"code": "401", "port": "page"}) == 1
     assert "ted to" not in shown + answer.body.decode()
 
 
@@ -236,7 +236,7 @@ def test_a_browser_that_names_another_host_is_refused(host: str, headers: dict[s
     with serving(ExtenderSettings(), metrics) as port:
         answer = ask(port, "/api/v1/config", host=host, **headers)
     assert answer.status == 421
-    assert metrics.registry.get_sample_value("ballast_http_refused_total", {"code": "421"}) == 1
+    assert metrics.registry.get_sample_value("ballast_http_refused_total", {"code": "421", "port": "page"}) == 1
     assert "BALLAST_HTTP__ALLOWED_HOSTS" in answer.json["error"]
 
 

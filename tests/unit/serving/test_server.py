@@ -1,5 +1,6 @@
 import asyncio
 import contextlib
+import logging
 import re
 import socket
 import ssl
@@ -8,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import structlog
 import trustme
 from starlette.applications import Starlette
 from starlette.requests import ClientDisconnect, Request
@@ -18,10 +20,12 @@ from ballast.base.errors import SettingsError
 from ballast.base.metrics import Metrics
 from ballast.serving import protocol, server
 from ballast.serving.app import MAX_BODY, create_app
+from ballast.serving.refusals import Refusals
 from ballast.serving.server import Server
 from ballast.settings.parts import HttpSettings
 from tests.unit.serving.client import ask
 from tests.worlds.board import LOOPBACK, board_of, fleet, serving, snapshot
+from tests.worlds.clock import FakeClock
 
 KNOWN = snapshot([[0.5], [0.25]])
 
@@ -233,8 +237,8 @@ def test_a_client_ca_without_tls_and_half_a_pair_are_refused(pair: tuple[trustme
 )
 def test_headers_are_bounded(sent: bytes) -> None:
     metrics = Metrics()
-    refused = metrics.http_refused.labels("431")
-    server = Server(create_app(board_of(KNOWN), metrics), LOOPBACK, refused.inc)
+    refused = metrics.http_refused.labels("431", "page")
+    server = Server(create_app(board_of(KNOWN), metrics), LOOPBACK, lambda code: refused.inc())
     port = server.start()
     try:
         with dial(port) as client:
@@ -246,6 +250,51 @@ def test_headers_are_bounded(sent: bytes) -> None:
         assert refused._value.get() == 1
     finally:
         server.stop()
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        b"\x16\x03\x01\r\n\r\n",
+        b"GET /livez HTTP/1.1\r\nhost: evil.com\r\nhost: localhost\r\n\r\n",
+        b"POST /watcher HTTP/1.1\r\ntransfer-encoding: chunked\r\n\r\n" + b"1\r\nx\r\n" * 5_000,
+        b"POST /watcher HTTP/1.1\r\ntransfer-encoding: chunked\r\n\r\n1\r\nx\r\n1;" + b"a" * 200_000,
+    ],
+    ids=["no HTTP", "two hosts", "small chunks", "endless extension"],
+)
+def test_what_is_no_request_to_be_taken_is_counted_and_not_logged(
+    sent: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
+    codes: list[int] = []
+    with running(Server(create_app(board_of(KNOWN), Metrics()), LOOPBACK, codes.append)) as port, dial(port) as client:
+        with contextlib.suppress(ConnectionError):
+            client.sendall(sent)
+        assert drained(client)[:12] in (b"HTTP/1.1 400", b"")
+    assert codes == [400]
+    assert not [record for record in caplog.records if record.levelno >= logging.ERROR]
+
+
+def test_a_body_in_large_chunks_and_an_upgrade_nobody_offers_are_taken() -> None:
+    chunks = b"800\r\n%b\r\n" % (b"x" * 2048) * 20
+    with serving(board_of(KNOWN)) as port, dial(port) as client:
+        client.sendall(b"POST /watcher HTTP/1.1\r\ntransfer-encoding: chunked\r\n\r\n" + chunks + b"0\r\n\r\n")
+        client.sendall(b"GET /livez HTTP/1.1\r\nconnection: close, upgrade\r\nupgrade: h2c\r\n\r\n")
+        assert drained(client).count(b"HTTP/1.1 200") == 2
+
+
+def test_refusals_are_told_once_a_minute() -> None:
+    clock, metrics = FakeClock(), Metrics()
+    refusals = Refusals(metrics, clock, "health")
+    with structlog.testing.capture_logs() as records:
+        for seconds in range(121):
+            for _ in range(100):
+                refusals.count(400)
+            clock.advance(float(seconds < 120))
+    told = [record["event"] for record in records]
+    assert len(told) == 3
+    assert "400 (6,000)" in told[1]
+    labels = {"code": "400", "port": "health"}
+    assert metrics.registry.get_sample_value("ballast_http_refused_total", labels) == 12_100
 
 
 def test_a_hundred_headers_and_a_long_target_are_served() -> None:
@@ -265,7 +314,7 @@ def test_requests_that_wait_for_an_answer_are_few(monkeypatch: pytest.MonkeyPatc
         received(self, data)
         most = max(most, len(self.pipeline))
 
-    def refused() -> None:
+    def refused(code: int) -> None:
         nonlocal count
         count += 1
 
@@ -281,7 +330,7 @@ def test_requests_that_wait_for_an_answer_are_few(monkeypatch: pytest.MonkeyPatc
 def test_bytes_of_requests_that_wait_for_an_answer_are_few() -> None:
     refused = threading.Event()
     large = b"POST /x HTTP/1.1\r\ncontent-length: 60000\r\n\r\n" + b"x" * 60_000
-    with running(Server(Starlette(), LOOPBACK, refused.set)) as port, dial(port) as client:
+    with running(Server(Starlette(), LOOPBACK, lambda code: refused.set())) as port, dial(port) as client:
         with contextlib.suppress(OSError):
             client.sendall(b"GET /x HTTP/1.1\r\n\r\n" + large * 6)
         drained(client)

@@ -65,7 +65,8 @@ def test_only_whom_the_cluster_knows_and_allows_reads(monkeypatch: pytest.Monkey
             assert status(port, path) not in (401, 403)
     assert {path for _, path in review.asked} == {"/metrics", "/api/"}
     counted = {
-        code: metrics.registry.get_sample_value("ballast_http_refused_total", {"code": code}) for code in ("401", "403")
+        code: metrics.registry.get_sample_value("ballast_http_refused_total", {"code": code, "port": "page"})
+        for code in ("401", "403")
     }
     assert counted == {"401": 4, "403": 2}
 

@@ -14,7 +14,7 @@ import requests
 import typer
 
 from ballast.base.errors import BallastError, UsageError
-from ballast.base.text import HIDDEN
+from ballast.base.text import HIDDEN, printable, printable_document
 
 if TYPE_CHECKING:
     from ballast.cluster.client import KubeApi
@@ -62,9 +62,9 @@ class Remote:
     namespace: str = NAMESPACE
 
     def json(self, path: str) -> Any:
-        """A decoded answer. Raises NoAnswer also where it is no JSON."""
+        """A decoded answer, its texts fit for a terminal. Raises NoAnswer also where it is no JSON."""
         try:
-            return msgspec.json.decode(self.get(path))
+            return printable_document(msgspec.json.decode(self.get(path)))
         except msgspec.DecodeError:
             raise NoAnswer(f"the answer of {path} is not JSON") from None
 
@@ -136,7 +136,7 @@ def settings_of(remote: Remote) -> dict[str, str]:
     """
     return {
         row["name"]: row["value"] if isinstance(row["value"], str) else json.dumps(row["value"])
-        for row in remote.json("/api/v1/config")
+        for row in msgspec.json.decode(remote.get("/api/v1/config"))
         if row["origin"] != "default" and row["value"] is not None and not _bound(row["name"], row["value"])
     }
 
@@ -195,7 +195,7 @@ def _read_error(answer: requests.Response) -> str:
         text = answer.json()["error"]
     except (ValueError, KeyError, TypeError):
         return f"HTTP {answer.status_code}"
-    return f"HTTP {answer.status_code}: {text}"
+    return f"HTTP {answer.status_code}: {printable(text)}"
 
 
 def _server(remote: Remote) -> str:
