@@ -43,30 +43,6 @@ class SystemClock:
         return event.wait(timeout)
 
 
-class ScaledClock:
-    """Time that starts at the machine's and runs `speed` times as fast."""
-
-    def __init__(self, speed: float) -> None:
-        self.speed = speed
-        self._wall = time.time()
-        self._monotonic = _monotonic()
-
-    def wall(self) -> float:
-        """Unix time in seconds, scaled since the clock was made."""
-        return self._wall + self._elapsed()
-
-    def monotonic(self) -> float:
-        """Seconds since an arbitrary moment, scaled since the clock was made."""
-        return self._monotonic + self._elapsed()
-
-    def wait(self, event: threading.Event, timeout: float | None) -> bool:
-        """Waits until `event` is set, at most `timeout` seconds of this clock; returns whether it is set."""
-        return event.wait(None if timeout is None else timeout / self.speed)
-
-    def _elapsed(self) -> float:
-        return (_monotonic() - self._monotonic) * self.speed
-
-
 def _monotonic() -> float:
     # Only Linux has CLOCK_BOOTTIME; on macOS CLOCK_MONOTONIC goes on during a suspend too.
     return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))

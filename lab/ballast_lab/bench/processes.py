@@ -10,7 +10,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ballast.base.clock import ScaledClock
+from ballast_lab.scaled_clock import ScaledClock
 
 _spawn = multiprocessing.get_context("spawn")
 

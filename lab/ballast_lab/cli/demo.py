@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ballast.base import log
-from ballast.base.clock import ScaledClock
 from ballast.base.errors import BallastError, UsageError
 from ballast.cli.output import Output, OutputOption
+from ballast_lab.scaled_clock import ScaledClock
 
 if TYPE_CHECKING:
     from ballast_lab.simulator import EmbeddedCluster

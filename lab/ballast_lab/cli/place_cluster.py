@@ -20,9 +20,9 @@ from ballast.model.pod import Pod
 from ballast.model.sample import Bools, Floats, Ints
 from ballast.model.selector import parse
 from ballast.placement.planners.layout import IN_PARTS, Layout, layout
-from ballast.placement.planners.pod_rules import PodRules
 from ballast.solving import Problem, arrange
 from ballast.solving.devices import Devices, DeviceShare, DeviceShares
+from ballast_lab.solvers.pod_rules import PodRules
 from ballast_lab.solvers.problem_file import check_weights
 
 NEEDED = ("cpu", "memory")

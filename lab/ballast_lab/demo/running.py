@@ -11,13 +11,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ballast.base.clock import ScaledClock
 from ballast.base.errors import UsageError
 from ballast.runtime.daemon import Daemon
 from ballast.serving.board import CycleRecord
 from ballast.settings import explain, load
 from ballast_lab.demo import hotspot
 from ballast_lab.demo.recording import leave_recording
+from ballast_lab.scaled_clock import ScaledClock
 from ballast_lab.simulator import EmbeddedCluster, World
 from ballast_lab.simulator.observations import SCRAPE_INTERVAL
 

@@ -12,12 +12,12 @@ from pathlib import Path
 import pytest
 import requests
 
-from ballast.base.clock import ScaledClock
 from ballast.base.errors import UsageError
 from ballast.runtime.daemon import Daemon
 from ballast.settings import load
 from ballast_lab.demo import running as demo
 from ballast_lab.demo.running import Options, run
+from ballast_lab.scaled_clock import ScaledClock
 from ballast_lab.simulator import EmbeddedCluster, World
 from tests.worlds.daemons import PATIENCE
 

@@ -11,9 +11,9 @@ from ballast.model.pod import Pod
 from ballast.model.selector import Requirement, Selector
 from ballast.model.template import HostPort, PodTerm, Template, Toleration, TopologySpread
 from ballast.placement.planners.layout import Layout
-from ballast.placement.planners.pod_rules import PodRules
 from ballast.solving import Problem, arrange
 from ballast_lab.solvers import solve
+from ballast_lab.solvers.pod_rules import PodRules
 from tests.properties import examples
 from tests.worlds.planning import a_layout, a_node, a_pod, standing_of
 
