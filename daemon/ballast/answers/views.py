@@ -156,12 +156,14 @@ class HotNode(Answer):
 class Today(Answer):
     """What was done in the last 24 hours."""
 
-    evictions: Annotated[Mapping[str, int], Meta(description="by status")]
+    evictions: Annotated[
+        Mapping[str, int], Meta(description="evicted, refused and failed, by the ledger; empty where it cannot be read")
+    ]
     predicted: Annotated[float | None, Meta(description="load taken off nodes as predicted, where it was measured too")]
     measured: Annotated[float | None, Meta(description="load taken off the same nodes, as measured")]
-    plans: int
-    moves: Annotated[int, Meta(description="pods that plans moved, or in dry-run would have moved")]
-    replicas: Annotated[int, Meta(description="replicas that power policies added and removed, together")]
+    plans: Annotated[int, Meta(description="of the last 50 that this leader has made")]
+    moves: Annotated[int, Meta(description="pods in these plans, which in dry-run would have moved")]
+    replicas: Annotated[int, Meta(description="replicas that power policies of this leader added and removed")]
 
 
 class Obstacle(Answer):

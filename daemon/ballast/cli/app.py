@@ -25,6 +25,10 @@ COMMANDS = {
         "Show whether the cluster is balanced, what Ballast did today, and what is wrong now.",
     ),
     "top": ("ballast.cli.observing.top:top", "Show the nodes by load, the busiest first."),
+    "report": (
+        "ballast.cli.observing.report:report",
+        "Show what was moved, measured and missed, by day (UTC).",
+    ),
     "sysdump": (
         "ballast.cli.observing.sysdump:sysdump",
         "Write one archive for an issue: answers, metrics, settings and logs, without secrets.",

@@ -9,6 +9,7 @@ from ballast.cluster.client import KubeApi
 from ballast.cluster.conditions import Conditions
 from ballast.cluster.events import Events
 from ballast.cluster.lease import Leadership
+from ballast.cluster.ledger_book import LedgerBook
 from ballast.cluster.state import StateStore
 from ballast.cluster.switches import Switches
 from ballast.cluster.workload_cache import WorkloadCache
@@ -37,6 +38,7 @@ class Context:
     events: Events
     writer: Writer
     state: StateStore
+    ledger: LedgerBook
 
     @property
     def acting(self) -> bool:

@@ -8,7 +8,7 @@ from ballast.jobs.progress import Known
 from ballast.model.node import Node
 from ballast.publishing.label_plan import LabelPlanner, LabelRules
 from ballast.publishing.node_keys import NodeKeys
-from ballast.publishing.publisher import PART, Publisher
+from ballast.publishing.publisher import PART, STAMPED, Publisher
 from ballast.settings import Mode, Settings
 
 
@@ -22,16 +22,22 @@ class PublishingJob:
         every = settings.publishing.every(settings.telemetry)
         planner = LabelPlanner(keys, label_rules(settings), f"{context.namespace}/{settings.lease.name}")
         self._keys = keys
+        self._counting = False
         self.publisher = Publisher(context.api, context.writer, context.clock, keys, planner, interval=every)
 
     def cycle(self, known: Known) -> str:
         """One round, in a sentence."""
         context, settings = self._context, self._context.settings
+        acts = settings.publishing.mode is Mode.ON
+        if acts and not self._counting:
+            self._begin_count(known.snapshot.time)
         result = self.publisher.round(known.snapshot, known.label_scores, known.freeze, context.cache.node)
+        if acts and (result.planned or self.publisher.patches):
+            context.ledger.add_labels(known.snapshot.time, self.publisher.patches)
         context.conditions.report("PublishingFailing", "WriteFailed", result.problem)
         context.conditions.report("Contended", "LabelsChanged", self.publisher.contended(), source="labels")
         context.conditions.report("SecondBallast", "OtherPrefix", _others(self._keys, known.snapshot.nodes))
-        other = self.publisher.others() if settings.publishing.mode is Mode.ON else None
+        other = self.publisher.others() if acts else None
         context.conditions.report("SecondBallast", "SameNodes", other, source="identity")
         return sentences.publishing_sentence(
             result,
@@ -42,6 +48,19 @@ class PublishingJob:
             context.clock.monotonic(),
             paused=context.switches.paused(PART),
         )
+
+    def gained(self) -> None:
+        """This replica leads from now on."""
+        self._counting = False
+
+    def _begin_count(self, time: float) -> None:
+        """Counts what a leader that died had written and not counted. Raises ClusterError."""
+        ledger = self._context.ledger
+        until = ledger.labels_until()
+        ends = [] if until is None else self.publisher.windows_after(until, self._context.cache.nodes())
+        ledger.add_labels(max(ends, default=time - STAMPED if until is None else until), len(ends))
+        ledger.save()
+        self._counting = True
 
     def stop(self) -> None:
         """Ends a round after the write under way."""

@@ -1,7 +1,7 @@
 """One round of publishing: plan the changes against what the nodes carry, send the patches, report the outcome."""
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 
 import msgspec
@@ -18,13 +18,15 @@ from ballast.model.snapshot import Snapshot
 from ballast.publishing.contention import LabelContention
 from ballast.publishing.freeze import Freeze
 from ballast.publishing.label_plan import LabelPlanner, NodeChange, PublishedKeys
-from ballast.publishing.node_keys import NodeKeys
+from ballast.publishing.node_keys import NodeKeys, window_end
 from ballast.publishing.round import Round, send
 
 PART = Part.PUBLISHING
 IDLE_ROUNDS = 5
 """Rounds without one of our own after which another replica may have written."""
 
+STAMPED = 0.002
+"""Seconds by which times that annotations name may be off."""
 
 _patched = msgspec.json.Decoder(wire.HasIdentity)
 
@@ -58,6 +60,8 @@ class Publisher:
         self._uids: dict[str, str] = {}
         self._failed: set[str] = set()
         self._others: str | None = None
+        self.patches = 0
+        """Patches of labels and annotations that were made in the last round."""
         self._stop = threading.Event()
 
     def stop(self) -> None:
@@ -90,6 +94,12 @@ class Publisher:
         ]
         return self._apply(sorted(there, key=lambda change: change.node in self._failed), carried)
 
+    def windows_after(self, time: float, nodes: Iterable[Node]) -> list[float]:
+        """The ends after `time` of the windows that nodes carry: whoever led then patched each of them once."""
+        carried = (PublishedKeys.of(node, self._keys).window for node in nodes)
+        ends = (window_end(window) for window in carried if window)
+        return [end for end in ends if end is not None and end > time + STAMPED]
+
     def contended(self) -> str | None:
         """Who else writes our keys, on which nodes, while these are left alone."""
         return self._contention.problem(self._clock.monotonic())
@@ -118,6 +128,7 @@ class Publisher:
         return carried
 
     def _apply(self, changes: list[NodeChange], carried: Mapping[str, PublishedKeys]) -> Round:
+        self.patches = 0
         result = send(
             changes,
             lambda change, until: self._write(change, carried[change.node], until),
@@ -140,6 +151,7 @@ class Publisher:
                 reason=f"load of {change.node}: {change.reason}",
             )
             outcome = self._writer.submit(write, deadline=deadline)
+            self.patches += outcome.done
             carried = self._assume(change.node, outcome, self._after(change, carried)) or carried
         if outcome is not None and self._stop.is_set():
             return outcome

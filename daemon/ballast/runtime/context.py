@@ -1,7 +1,8 @@
 """Connects to the cluster: builds what every part is given."""
 
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from typing import Protocol
 
 import structlog
 
@@ -11,17 +12,18 @@ from ballast.base.metrics import Metrics
 from ballast.base.parts import Part
 from ballast.cluster.cache import Cache
 from ballast.cluster.client import KubeApi, connect
-from ballast.cluster.conditions import Conditions, SavedConditions
+from ballast.cluster.conditions import Conditions
 from ballast.cluster.context import Context
 from ballast.cluster.events import Events
 from ballast.cluster.identity import own_identity, own_namespace
 from ballast.cluster.lease import AlwaysLeader, Elector, Leadership
+from ballast.cluster.ledger_book import LedgerBook
 from ballast.cluster.objects.decoding import annotation_filter
 from ballast.cluster.state import StateStore
 from ballast.cluster.switches import Switches
 from ballast.cluster.threads import going
 from ballast.cluster.workload_cache import WorkloadCache
-from ballast.cluster.write import Result
+from ballast.cluster.write import Result, WriteOutcome
 from ballast.cluster.writer import Pace, Writer
 from ballast.settings import Mode, Settings
 
@@ -53,6 +55,7 @@ def build_context(settings: Settings, clock: Clock | None, *, kinds: Iterable[st
         leading=leadership.is_leader,
         events=events,
     )
+    state = StateStore(api, writer, namespace)
     return Context(
         settings=settings,
         clock=clock or machine,
@@ -75,7 +78,8 @@ def build_context(settings: Settings, clock: Clock | None, *, kinds: Iterable[st
         leadership=leadership,
         events=events,
         writer=writer,
-        state=StateStore(api, writer, namespace),
+        state=state,
+        ledger=LedgerBook(state, machine, gap=GAP_INTERVALS * settings.telemetry.interval),
     )
 
 
@@ -92,14 +96,24 @@ log = structlog.get_logger("ballast")
 
 _PATIENCE = 1.0
 
+GAP_INTERVALS = 2.5
+"""Intervals; snapshots that are further apart are not successive."""
 
-class ConditionSaver:
+
+class Savable(Protocol):
+    """What is kept in `ballast-state`."""
+
+    def save(self) -> WriteOutcome | None:
+        """Writes it if that is due, else returns None. Raises ClusterError."""
+
+
+class StateSaver:
     """`ask` after each cycle: only the leader saves, and only what changed.
 
     `problem` is why it failed last, if so; a standby has none.
     """
 
-    def __init__(self, saved: SavedConditions, leading: Callable[[], bool]) -> None:
+    def __init__(self, saved: Sequence[Savable], leading: Callable[[], bool]) -> None:
         self._saved = saved
         self._leading = leading
         self._asked = threading.Event()
@@ -130,17 +144,18 @@ class ConditionSaver:
                 if not self._leading():
                     self.problem = None
                     continue
-                problem = self._save()
+                problem = "; ".join(filter(None, map(self._save, self._saved))) or None
             except Exception as error:
-                log.exception("saving the conditions failed unexpectedly")
+                log.exception("saving the state failed unexpectedly")
                 problem = f"{type(error).__name__}: {error}"
             if problem and problem != self.problem:
-                log.warning("the conditions are not saved", problem=problem)
+                log.warning("the state is not saved", problem=problem)
             self.problem = problem
 
-    def _save(self) -> str | None:
+    @staticmethod
+    def _save(saved: Savable) -> str | None:
         try:
-            outcome = self._saved.save()
+            outcome = saved.save()
         except ClusterError as error:
             return str(error)
         return outcome.reason if outcome is not None and outcome.result is Result.FAILED else None

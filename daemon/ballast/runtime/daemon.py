@@ -31,14 +31,16 @@ from ballast.jobs.publishing import PublishingJob
 from ballast.jobs.snapshot import CLAIM_KINDS, ResourceClaims, SnapshotJob
 from ballast.model.limits import by_resource
 from ballast.model.snapshot import Snapshot
-from ballast.runtime.context import ConditionSaver, build_context
+from ballast.runtime.context import StateSaver, build_context
 from ballast.runtime.health import Alive, Health, Loop, LoopKind
+from ballast.runtime.ledger import LedgerReader
 from ballast.runtime.long_history import LongHistory
 from ballast.runtime.scheduler import JobScheduler
 from ballast.serving import fleet
 from ballast.serving.app import create_app, create_extender_app, create_health_app
 from ballast.serving.board import Board, CycleRecord, DaemonAnswers
 from ballast.serving.callers import Callers
+from ballast.serving.history import hot_of
 from ballast.serving.refusals import Refusals
 from ballast.serving.server import Server
 from ballast.settings import Mode, Settings, check_run
@@ -109,19 +111,20 @@ class Daemon:
             board,
             self.progress,
             classes=self.publishing.publisher.classes,
-            observers=(self.eviction.observe, self._renew_siblings),
+            observers=(self.eviction.observe, self._renew_siblings, self._observe_heat),
             claims=claims,
         )
 
         self._endpoint = _endpoint(context)
         self._saved = SavedConditions(context.conditions, context.state, context.machine_clock)
-        self.condition_saver = ConditionSaver(self._saved, context.leadership.is_leader)
+        self.state_saver = StateSaver((self._saved, context.ledger), context.leadership.is_leader)
         self.scheduler = JobScheduler(context.clock, context.metrics, self._record)
         self._schedule()
         health = Health(context, board, self._with_threads, self.scheduler.overdue, self._loops)
         explain = self.eviction.explain if evicts else _no_evictions
         score = partial(self.extender.node_score, settings.publishing.strategy)
-        answers = DaemonAnswers(health.ready, health.alive, self.extender.scores_of, explain, score)
+        ledger = LedgerReader(context, self.eviction.tally)
+        answers = DaemonAnswers(health.ready, health.alive, self.extender.scores_of, explain, score, ledger)
         self.servers = self._listeners(answers)
         context.leadership.subscribe(self._gained, self._lost)
 
@@ -145,7 +148,7 @@ class Daemon:
             context.switches.start()
             context.events.start()
             self._endpoint.start(extender)
-            self.condition_saver.start()
+            self.state_saver.start()
             context.leadership.start()
         stop = stop or threading.Event()
         for _ in range(SYNC_ATTEMPTS):
@@ -171,7 +174,7 @@ class Daemon:
             self.batch.stop()
         context.writer.finish()
         if context.acting:
-            _at_once(self._endpoint.stop, self.condition_saver.stop, self.eviction.give_back)
+            _at_once(self._endpoint.stop, self.state_saver.stop, self.eviction.give_back)
             context.writer.stop()
             _at_once(context.leadership.stop, context.events.stop, context.switches.stop)
         self._reader.close()
@@ -221,7 +224,7 @@ class Daemon:
         return {
             "lease": context.leadership,
             "endpoint": self._endpoint,
-            "saving": self.condition_saver,
+            "saving": self.state_saver,
             "supervisor": self.scheduler,
             "events": context.events,
             "switches": context.switches,
@@ -265,26 +268,30 @@ class Daemon:
     def _gained(self) -> None:
         self.progress.gained()
         self._saved.forget()
+        self.context.ledger.forget()
+        self.publishing.gained()
         self.eviction.gained()
         if self.batch is not None:
             self.batch.gained()
         if self.power is not None:
             self.power.gained()
         self._endpoint.leading(True)
+        self.state_saver.ask()
 
     def _lost(self) -> None:
         self.progress.lost()
+        self.context.ledger.forget()
         if self.power is not None:
             self.power.lost()
         self._endpoint.leading(False)
 
     def _watch(self) -> str:
         """The telemetry job; the conditions it leaves are saved from a thread of their own."""
-        self.context.conditions.report("StateNotSaved", "RequestFailed", self.condition_saver.problem)
+        self.context.conditions.report("StateNotSaved", "RequestFailed", self.state_saver.problem)
         opaque = too_large(self.context.cache.opaque(), self.context.workloads.opaque())
         self.context.conditions.report("ObjectsTooLarge", "Opaque", opaque)
         sentence = self._snapshots.cycle()
-        self.condition_saver.ask()
+        self.state_saver.ask()
         return sentence
 
     def _act(self, cycle: Callable[[Known], str], otherwise: str) -> str:
@@ -294,6 +301,11 @@ class Daemon:
 
     def _renew_siblings(self, snapshot: Snapshot) -> None:
         self.siblings.renew()
+
+    def _observe_heat(self, snapshot: Snapshot) -> None:
+        """Where no node is known, nobody knows how many are hot."""
+        if snapshot.known.any():
+            self.context.ledger.observe(snapshot.time, int(hot_of(snapshot, self.board.high).sum()))
 
     def _record(self, cycle: CycleRecord) -> None:
         with self._cycles_lock:

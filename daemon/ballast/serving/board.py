@@ -7,6 +7,7 @@ from typing import Any
 
 from ballast.answers.api import CycleRecord, PodScores, Power
 from ballast.answers.evictions import Evictions, Plan
+from ballast.answers.ledger import LedgerAnswer
 from ballast.answers.views import Explanation, FoundPod, NodeHistory, NodeScore, PodOnNode
 from ballast.base.clock import Clock, SystemClock
 from ballast.model.snapshot import Snapshot
@@ -29,6 +30,10 @@ def _unknown(*_: str) -> None:
     """There is nothing of that name."""
 
 
+def _empty_ledger() -> LedgerAnswer:
+    return LedgerAnswer(hours=(), days=())
+
+
 @dataclass(frozen=True)
 class DaemonAnswers:
     """What the parts of the daemon answer when the HTTP handlers ask. Any thread may call them."""
@@ -47,6 +52,9 @@ class DaemonAnswers:
 
     node_score: Callable[[str], NodeScore | None] = _unknown
     """Of a node, None for an unknown one."""
+
+    ledger: Callable[[], LedgerAnswer] = _empty_ledger
+    """It may be slow. Raises BallastError where it cannot be read now."""
 
 
 @dataclass

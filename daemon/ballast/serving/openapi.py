@@ -5,7 +5,7 @@ from typing import Any
 from msgspec.json import schema_components
 
 from ballast import __version__
-from ballast.answers import api, evictions, views
+from ballast.answers import api, evictions, ledger, views
 
 Schema = dict[str, Any]
 
@@ -22,6 +22,7 @@ ANSWERS: dict[str, Any] = {
     "fleet": views.FleetNames,
     "fleet_loads": views.FleetLoads,
     "overview": views.Overview,
+    "ledger": ledger.LedgerAnswer,
     "history": views.SpreadHistory,
     "node_history": views.NodeHistory,
     "node_score": views.NodeScore,
@@ -102,6 +103,9 @@ DOCUMENT: Schema = {
             _503=_NO_DATA,
         ),
         "/api/v1/overview": _get("overview", "Is the cluster balanced, and what was done today", _503=_NO_DATA),
+        "/api/v1/ledger": _get(
+            "ledger", "What was done and missed, by hour of two days and day of ninety", _503="it cannot be read now"
+        ),
         "/api/v1/history": _get("history", "The last 24 hours of the cluster"),
         "/api/v1/nodes/{name}/history": _get(
             "node_history",

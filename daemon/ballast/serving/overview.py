@@ -1,13 +1,13 @@
 """The first screen: is the cluster balanced, what is hot, what was done today, and what stands in the way."""
 
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from ballast.answers.api import Policy, Power, Trouble
-from ballast.answers.evictions import Eviction, Evictions, Plan
+from ballast.answers.evictions import Evictions, Plan
+from ballast.answers.ledger import LedgerAnswer, last_day, total
 from ballast.answers.views import Balance, HotNode, Obstacle, Overview, Today
 from ballast.base.condition_types import CONDITION_TYPES, GOOD, ConditionType
 from ballast.model.duration import DAY
@@ -28,10 +28,11 @@ def overview(
     plans: Sequence[Plan],
     evictions: Evictions,
     power: Power,
+    ledger: LedgerAnswer | None,
     held: str | None,
 ) -> Overview:
     """`high`: the load from which a node is hot, by resource; `held`: why evictions are held now. The documents are
-    those of the board."""
+    those of the board; `ledger` is None where it cannot be read."""
     past, then = history.distributions(), history.spread().spread
     deviations = [round(value, 4) if np.isfinite(value) else None for value in spread_of(snapshot).tolist()]
     heat, which = _heat(snapshot, high)
@@ -64,7 +65,7 @@ def overview(
             for row in order
             if heat[row] >= 0
         ],
-        today=_today(plans, evictions.recent, power.policies, now - DAY),
+        today=_today(plans, ledger, power.policies, now),
         held=held or evictions.breaker,
         considered=sum(pods for _, pods, _ in refused) + sum(len(plan.steps) for plan in newest),
         obstacles=[Obstacle(*obstacle) for obstacle in refused[:OBSTACLES]],
@@ -89,35 +90,23 @@ def _newest(plans: Iterable[Plan]) -> list[Plan]:
     return list(newest.values())
 
 
-def _today(plans: Iterable[Plan], recent: Iterable[Eviction], policies: Iterable[Policy], since: float) -> Today:
-    moved = [eviction for eviction in recent if eviction.time >= since]
-    recent_plans = [plan for plan in plans if plan.time >= since]
-    pairs = [pair for eviction in moved if (pair := _effect(eviction)) is not None]
+def _today(plans: Iterable[Plan], ledger: LedgerAnswer | None, policies: Iterable[Policy], now: float) -> Today:
+    hours = last_day(ledger, now) if ledger is not None else []
+    recent_plans = [plan for plan in plans if plan.time >= now - DAY]
     changes = [
         sum(map(abs, action.changes.values()))
         for policy in policies
         for action in policy.actions
-        if action.time >= since
+        if action.time >= now - DAY
     ]
     return Today(
-        evictions=dict(Counter(eviction.status for eviction in moved)),
-        predicted=round(sum(pair[0] for pair in pairs), 4) if pairs else None,
-        measured=round(sum(pair[1] for pair in pairs), 4) if pairs else None,
+        evictions={name: int(total(hours, name) or 0) for name in ("evicted", "refused", "failed") if hours},
+        predicted=total(hours, "predicted"),
+        measured=total(hours, "measured"),
         plans=len(recent_plans),
         moves=len({step.pod for plan in recent_plans for step in plan.steps}),
         replicas=sum(changes),
     )
-
-
-def _effect(eviction: Eviction) -> tuple[float, float] | None:
-    """How much load was to leave the source and how much left it, by the resource that was to fall most."""
-    predicted = eviction.predicted.load.get(eviction.source, {})
-    measured = (eviction.measured.load or {}).get(eviction.source, {})
-    both = [name for name in predicted if name in measured]
-    if not both:
-        return None
-    most = min(both, key=lambda name: (predicted[name], name))
-    return -predicted[most], -measured[most]
 
 
 def _number(of: Any, values: Floats) -> float | None:

@@ -15,6 +15,7 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
 from ballast.answers.evictions import Plan
+from ballast.answers.ledger import LedgerAnswer
 from ballast.answers.views import PlanSummary
 from ballast.base.errors import BallastError
 from ballast.serving import fleet
@@ -43,6 +44,7 @@ class PageApi:
             Route("/api/v1/fleet", self.fleet),
             Route("/api/v1/fleet/loads", self.loads),
             Route("/api/v1/overview", self.overview),
+            Route("/api/v1/ledger", self.ledger),
             Route("/api/v1/history", self.history),
             Route("/api/v1/nodes/{name}/history", self.node_history),
             Route("/api/v1/nodes/{name}/score", self.node_score),
@@ -85,11 +87,20 @@ class PageApi:
                 plans=facts[2],
                 evictions=facts[3],
                 power=facts[4],
+                ledger=self._ledger(),
                 held=held,
             )
             return msgspec.json.encode(document)
 
         return await self._overview.of(facts, build).response(request)
+
+    async def ledger(self, request: Request) -> Response:
+        """What was done and missed, by hour and by day."""
+        try:
+            ledger = await run_in_threadpool(self._answers.ledger)
+        except BallastError as error:
+            raise HTTPException(503, f"the ledger cannot be read: {error}", {"retry-after": "5"}) from error
+        return await Document(partial(msgspec.json.encode, ledger)).response(request)
 
     async def history(self, request: Request) -> Response:
         """A day of the cluster."""
@@ -163,6 +174,12 @@ class PageApi:
         if plan is None:
             raise HTTPException(404, f"no plan {name} among the last ones")
         return await Document(partial(msgspec.json.encode, plan)).response(request)
+
+    def _ledger(self) -> LedgerAnswer | None:
+        try:
+            return self._answers.ledger()
+        except BallastError:
+            return None
 
     def _require_rendered(self) -> Rendered:
         if self._board.rendered is None:

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from ballast.base.errors import ClusterError, TooManyRequests, Unreachable
 from ballast.eviction.gate import NAMES, PASSED, Gate
 from ballast.eviction.rules import UNLIMITED, EvictionLimit, GateRules
+from ballast.model.ledger import Ledger
 from ballast.model.pod import Pod
 from tests.worlds.evicting import NODES, Crash, EvictingApi, Replica
 
@@ -113,6 +114,10 @@ def _ends(server: EvictingApi) -> None:
     assert replica.evictor.history().awaited == frozenset()
     assert not replica.extender.held
     assert "reservations" not in server.state()
+    counted = Ledger.decode(server.state()["ledger.evictions"]) if server.evicted else Ledger()
+    now = server.clock.wall()
+    for rows in (counted.hours(now), counted.days(now)):
+        assert sum(row.evicted for row in rows) == sum(server.evicted.values())
 
 
 @settings(deadline=None)

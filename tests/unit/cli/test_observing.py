@@ -9,7 +9,8 @@ from typer.testing import CliRunner
 from ballast.base.errors import BallastError, UsageError
 from ballast.cli.app import app
 from ballast.cli.observing import remote
-from ballast.cli.observing.overview import hot, limits_of, spread, today
+from ballast.cli.observing.overview import hot, limits_of, spread
+from ballast.cli.observing.report import AMOUNTS, COUNTS
 
 Daemon = Callable[..., str]
 NOON = 1_795_348_800.0
@@ -30,6 +31,11 @@ def node(name: str, cpu: float | None, memory: float | None = 0.5, **others: Any
         "load": {key: None if load is None else {"mean": load, "std": 0, "p95": load} for key, load in loads.items()},
         **others,
     }
+
+
+def day(ago: int, **amounts: Any) -> dict[str, Any]:
+    unknown = dict.fromkeys(AMOUNTS)
+    return {"begin": NOON // 86_400 * 86_400 - ago * 86_400, **dict.fromkeys(COUNTS, 0), **unknown, **amounts}
 
 
 def answers(nodes: list[dict[str, Any]], **status: Any) -> dict[str, Any]:
@@ -55,6 +61,8 @@ def answers(nodes: list[dict[str, Any]], **status: Any) -> dict[str, Any]:
         "plans": [],
         "evictions": {"mode": "dry-run", "paused": None, "limits": {}, "breaker": None, "recent": [],
                       "reservations": []},
+        "ledger": {"hours": [], "days": [day(1, evicted=5), day(0, evicted=7, refused=1, hot_node_minutes=90.0,
+                                                                predicted=0.5, measured=0.4)]},
         "cycles": [],
         "config": [{"name": "BALLAST_PUBLISHING__HIGH", "value": 0.8, "origin": "default"}],
     }  # fmt: skip
@@ -216,17 +224,19 @@ def test_hot_is_what_the_settings_call_high() -> None:
     assert [each["node"] for each in hot(nodes, {"memory": 0.9, "disk": 0.1})] == ["b"]
 
 
-def test_today_begins_at_midnight() -> None:
-    def eviction(time: float, status: str, share: float | None) -> dict[str, Any]:
-        return {"time": time, "status": status, "measured": {} if share is None else {"share": share}}
+def test_today_is_the_present_day_of_the_ledger(daemon: Daemon) -> None:
+    url = daemon(answers([node("a", 0.3)]))
+    found = json.loads(run("status", "--url", url, "-o", "json").stdout)["today"]
+    assert (found["begin"], found["evicted"], found["refused"]) == (NOON // 86_400 * 86_400, 7, 1)
+    words = run("status", "--url", url).stdout
+    assert "today     7 pods moved (measured effect 80% of the predicted), 1 refused, 0 label writes, 1.5 hot " in words
 
-    evictions = {"recent": [eviction(10, "ready", 0.5), eviction(9, "ready", None), eviction(1, "failed", 1.0)]}
-    actions = [{"time": 11, "changes": {"a/b": -2, "a/c": 1}}, {"time": 2, "changes": {"a/b": 5}}]
-    found = today(evictions, {"policies": [{"actions": actions}]}, [{"time": 10}, {"time": 0}], since=5)
-    assert found == {
-        "plans": 1,
-        "evictions": {"ready": 2},
-        "measured_share": 0.5,
-        "power_changes": 1,
-        "replicas_changed": 3,
-    }
+
+def test_report_sums_the_days_and_leaves_the_unknown_unknown(daemon: Daemon) -> None:
+    url = daemon(answers([node("a", 0.3)]))
+    found = json.loads(run("report", "--url", url, "-o", "json").stdout)
+    assert [each["evicted"] for each in found["days"]] == [5, 7]
+    assert (found["total"]["evicted"], found["total"]["measured"], found["total"]["over_watt_hours"]) == (12, 0.4, None)
+    text = run("report", "--url", url, "--days", "1").stdout
+    assert [line.split()[:3] for line in text.splitlines()[1:3]] == [["2026-11-22", "7", "1"], ["total", "7", "1"]]
+    assert text.splitlines()[2].split()[-1] == "-"

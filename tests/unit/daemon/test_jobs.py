@@ -1,7 +1,7 @@
 import threading
 from datetime import UTC, datetime
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import pytest
 import structlog
@@ -10,8 +10,7 @@ from structlog.testing import capture_logs
 from ballast.base.clock import SystemClock
 from ballast.base.errors import ClusterError, TelemetryError
 from ballast.base.metrics import Metrics
-from ballast.cluster.conditions import SavedConditions
-from ballast.runtime.context import ConditionSaver
+from ballast.runtime.context import StateSaver
 from ballast.runtime.health import PATIENCE, Health, Loop, LoopKind
 from ballast.runtime.scheduler import GridTrigger, JobScheduler
 from ballast.serving.board import CycleRecord
@@ -144,7 +143,7 @@ def test_a_defect_is_told_and_the_next_save_is_tried() -> None:
             for error in errors:
                 raise error
 
-    saving = ConditionSaver(cast(SavedConditions, Saved()), lambda: True)
+    saving = StateSaver((Saved(),), lambda: True)
     with capture_logs() as lines:
         saving.start()
         for _ in range(2):
@@ -163,7 +162,7 @@ def test_a_standby_has_no_trouble_with_saving() -> None:
         def save(self) -> Any:
             raise ClusterError("no")
 
-    saving = ConditionSaver(cast(SavedConditions, Saved()), lambda: leading[0])
+    saving = StateSaver((Saved(),), lambda: leading[0])
     saving.start()
     saving.ask()
     until(lambda: saving.problem == "no")

@@ -1,14 +1,32 @@
 """The fleet in columns and the overview, over HTTP."""
 
 import gzip
+from typing import Any
 
+from ballast.answers.ledger import LedgerAnswer, LedgerEntry
 from ballast.base.errors import BallastError
+from ballast.model.ledger import AMOUNTS, COUNTS
 from ballast.serving.board import DaemonAnswers
 from tests.unit.serving.client import ask
 from tests.worlds import acting
 from tests.worlds.board import TIME, board_of, fleet, serving, snapshot
 
 NAN = float("nan")
+
+
+def entry(hours_ago: int, **amounts: Any) -> LedgerEntry:
+    unknown = dict.fromkeys(AMOUNTS)
+    return LedgerEntry(**{"begin": TIME - 3600 * hours_ago, **dict.fromkeys(COUNTS, 0), **unknown, **amounts})
+
+
+LEDGER = LedgerAnswer(
+    hours=[
+        entry(30, evicted=40, predicted=9.0, measured=9.0),
+        entry(3, evicted=4, refused=2),
+        entry(0, evicted=3, failed=1, predicted=0.12, measured=0.104),
+    ],
+    days=[],
+)
 
 
 def test_names_and_loads_are_columns_of_the_same_nodes() -> None:
@@ -47,17 +65,20 @@ def test_the_overview_says_what_is_hot_and_what_was_done() -> None:
     board = board_of(snapshot([[0.95, 0.5, NAN], [0.85, 0.4, NAN]]))
     board.plans = acting.as_plans(acting.plan(number, TIME, mode="on") for number in range(3))
     board.evictions = acting.as_evictions(acting.evictions(TIME, 14))
-    with serving(board) as port:
+    with serving(board, answers=DaemonAnswers(ledger=lambda: LEDGER)) as port:
         found = ask(port, "/api/v1/overview").json
+        ledger = ask(port, "/api/v1/ledger").json
     assert found["hot"] == 1
     assert found["hottest"] == [{"node": "node-0", "resource": "cpu", "load": 0.95}]
     assert found["balance"]["cpu"]["now"] == 0.225
     assert found["balance"]["cpu"]["before"] == 0.225
     assert found["balance"]["cpu"]["threshold"] == 0.8
     assert sum(found["balance"]["cpu"]["bars"]) == 2
-    assert found["today"]["evictions"]["ready"] == 2
+    assert found["today"]["evictions"] == {"evicted": 7, "refused": 2, "failed": 1}
     assert found["today"]["predicted"] == 0.12
     assert found["today"]["measured"] == 0.104
+    assert [hour["evicted"] for hour in ledger["hours"]] == [40, 4, 3]
+    assert ledger["hours"][1]["measured"] is None
     assert found["obstacles"][0] == {"check": "pdb", "pods": 12, "kind": "rebalance"}
     assert found["considered"] == 3 * 22 + 9
     assert found["held"] is None
@@ -78,6 +99,17 @@ def test_evictions_of_yesterday_are_not_of_today() -> None:
         "replicas": 0,
     }
     assert found["held"] == "14 % of the nodes are NotReady"
+
+
+def test_a_ledger_that_cannot_be_read_is_unknown_and_not_empty() -> None:
+    def unreadable() -> LedgerAnswer:
+        raise BallastError("ConfigMap ballast-state cannot be read")
+
+    with serving(board_of(snapshot([[0.5], [0.4]])), answers=DaemonAnswers(ledger=unreadable)) as port:
+        ledger, overview = ask(port, "/api/v1/ledger"), ask(port, "/api/v1/overview").json
+    assert ledger.status == 503
+    assert "ConfigMap ballast-state cannot be read" in ledger.json["error"]
+    assert overview["today"]["evictions"] == {}
 
 
 def test_plans_are_listed_without_their_steps_and_each_can_be_read_whole() -> None:

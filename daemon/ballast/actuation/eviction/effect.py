@@ -157,6 +157,13 @@ def judge(
     return EffectVerdict(found, result, why)
 
 
+def relief(steps: Sequence[StepRecord], share: float | None) -> tuple[float, float] | None:
+    """The load that moves were to take off their nodes, by the resource that was to fall most on each, and what they
+    took off: that share of it. None where the effect is unknown, or none was predicted."""
+    predicted = -sum(min(changes.values()) for changes in _falls(steps).values())
+    return (predicted, predicted * share) if share is not None and predicted > 0 else None
+
+
 def in_words(share: Interval) -> str:
     """ "87% of what was predicted (between 60% and 110%)"."""
     return f"{share.value:.0%} of what was predicted (between {share.low:.0%} and {share.high:.0%})"

@@ -304,7 +304,7 @@ class Evictor:
         self._reserved.hold(self._reserved.reservations_for(step, pod, waiting))
         problem = self.recorder.save(f"about to evict {step.pod} from {step.source}") or self._reserved.keep_off(step)
         if problem is not None:
-            return self._undo(running, step, Attempt(step.pod, StepStatus.FAILED, problem), goes_on=False)
+            return self._undo(running, step, Attempt(step.pod, StepStatus.FAILED, problem), sent=False, goes_on=False)
         if self.options.nominate:
             for pod_waiting in waiting:
                 self._writer.submit(nomination(pod_waiting, step.source), deadline=self._writer.within(PATIENCE))
@@ -337,14 +337,15 @@ class Evictor:
             EvictionResponse.FORBIDDEN,
             EvictionResponse.REJECTED,
         )
-        return self._undo(running, step, attempt, goes_on=goes_on and self._forbidden < FORBIDDEN)
+        sent = said is not EvictionResponse.HELD_BACK
+        return self._undo(running, step, attempt, sent=sent, goes_on=goes_on and self._forbidden < FORBIDDEN)
 
-    def _undo(self, running: Running, step: StepRecord, attempt: Attempt, *, goes_on: bool) -> Tried:
+    def _undo(self, running: Running, step: StepRecord, attempt: Attempt, *, sent: bool, goes_on: bool) -> Tried:
         """It certainly did not happen."""
         self._reserved.release_all(step)
         self._reserved.unprobe(step)
         ended = msgspec.structs.replace(step, status=StepStatus(attempt.status), why=attempt.why)
-        return self._report(self.recorder.undo(running, ended), attempt)._replace(goes_on=goes_on)
+        return self._report(self.recorder.undo(running, ended, sent=sent), attempt)._replace(goes_on=goes_on)
 
     def _report(self, running: Running, attempt: Attempt) -> Tried:
         self.events.report_refusal(running.kind, attempt.status, attempt.check)

@@ -6,10 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import msgspec
+from msgspec import UNSET
 
 from ballast.actuation.eviction import effect
 from ballast.actuation.eviction.events import Ended, document
-from ballast.actuation.eviction.records import Followed, Journal, Running, StepRecord
+from ballast.actuation.eviction.records import Followed, Journal, Running, StepRecord, StepStatus
 from ballast.actuation.eviction.replacement_reservations import ReplacementReservations
 from ballast.answers.evictions import Evictions, Limits, Measured
 from ballast.base.errors import ClusterError
@@ -17,6 +18,7 @@ from ballast.cluster.state import StateStore
 from ballast.eviction.facts import WorkloadKey
 from ballast.eviction.history import History
 from ballast.eviction.recent_evictions import PastEviction, PlannerStop, RecentEvictions
+from ballast.model.ledger import Ledger, together
 from ballast.model.node import Node
 from ballast.model.pod import Pod
 
@@ -38,6 +40,7 @@ class EvictionRecorder:
         self._memory = RecentEvictions()
         self._batch: dict[str, Pod] = {}
         self._ended: deque[Ended] = deque(maxlen=REMEMBERED)
+        self._tally = Ledger()
         self._loaded = False
         self.plans: tuple[Running, ...] = ()
         self.pods: Sequence[Pod] = ()
@@ -50,7 +53,7 @@ class EvictionRecorder:
             self._loaded = False
             saved = self._journal.read()
             with self._lock:
-                self._memory, self.plans, self._batch = saved.memory, saved.plans, {}
+                self._memory, self.plans, self._batch, self._tally = saved.memory, saved.plans, {}, saved.tally
                 steps = [step for plan in saved.plans for step in plan.steps]
                 self._replacements.take_over(steps, saved.memory.probed, saved.reservations)
                 self._loaded, self.unsaved = True, False
@@ -137,6 +140,8 @@ class EvictionRecorder:
     def take_up(self, running: Running) -> None:
         """A plan that was begun elsewhere and is followed from now on."""
         with self._lock:
+            for step in running.steps:
+                self._count(None, step)
             self._put(running)
             self.unsaved = True
 
@@ -146,13 +151,19 @@ class EvictionRecorder:
             running, steps=tuple(step if other.uid == step.uid else other for other in running.steps)
         )
         with self._lock:
+            self._count(StepStatus.RECORDED, step)
             self._put(running)
             self.unsaved = True
         return running
 
-    def undo(self, running: Running, step: StepRecord) -> Running:
-        """The plan without a step that certainly did not happen; `step` is shown as it ended."""
+    def undo(self, running: Running, step: StepRecord, *, sent: bool) -> Running:
+        """The plan without a step that certainly did not happen; `step` is shown as it ended.
+
+        It counts where the API server was asked (`sent`).
+        """
         with self._lock:
+            if sent:
+                self._count(StepStatus.RECORDED, step)
             self._memory.drop(step.uid)
             self._batch.pop(step.uid, None)
             running = msgspec.structs.replace(
@@ -192,6 +203,7 @@ class EvictionRecorder:
                 self._memory.note_useless(node, resource, why, now)
             if followed.stop is not None:
                 self._memory.stop(kind, followed.stop, now)
+            self._count_followed(followed)
             if followed.finished:
                 self._ended.extend((followed.plan, step, followed.measured) for step in followed.plan.steps)
             self._put(followed.plan, finished=followed.finished)
@@ -206,10 +218,10 @@ class EvictionRecorder:
         """Why it could not be written down, or None."""
         with self._lock:
             self._memory.probed = self._replacements.failed
-            plans, memory = self.plans, self._memory
+            plans, memory, tally = self.plans, self._memory, self._tally.encode()
         self.unsaved = True
         try:
-            outcome = self._journal.write(plans, memory, self._replacements.extender.active(), reason=reason)
+            outcome = self._journal.write(plans, memory, self._replacements.extender.active(), tally, reason=reason)
         except ClusterError as error:
             return f"it could not be written down first: {error}"
         if not outcome.done:
@@ -222,6 +234,33 @@ class EvictionRecorder:
         with self._lock:
             plans, ended = self.plans, tuple(self._ended)
         return document(plans, ended, self._replacements.extender.active(), limits, breaker)
+
+    def tally(self) -> Ledger | None:
+        """A copy of what the ledger has of evictions; None where `ballast-state` was not read."""
+        with self._lock:
+            return together([self._tally]) if self._loaded else None
+
+    def _count(self, before: StepStatus | None, step: StepRecord) -> None:
+        """With the lock held: an outcome that was not known `before`."""
+        if before not in (None, StepStatus.RECORDED):
+            return
+        if step.happened:
+            self._tally.add(step.time, evicted=1)
+        elif step.status in (StepStatus.REFUSED, StepStatus.FAILED):
+            self._tally.add(step.time, **{step.status.value: 1})
+
+    def _count_followed(self, followed: Followed) -> None:
+        """With the lock held: what was not known of its steps before, and their effect once it is judged."""
+        known = [plan for plan in self.plans if plan.id == followed.plan.id]
+        before = {step.uid: step.status for plan in known for step in plan.steps}
+        for step in followed.plan.steps:
+            self._count(before.get(step.uid), step)
+        if not followed.finished:
+            return
+        share = followed.share if followed.measured.load is not UNSET else None
+        relief = effect.relief([step for step in followed.plan.steps if step.happened], share)
+        if relief is not None:
+            self._tally.add(followed.plan.time, predicted=relief[0], measured=relief[1])
 
     def _put(self, plan: Running, *, finished: bool = False) -> None:
         """With the lock held."""

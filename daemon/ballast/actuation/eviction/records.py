@@ -15,6 +15,7 @@ from ballast.cluster.state import NAME, StateStore
 from ballast.cluster.write import WriteOutcome
 from ballast.eviction.facts import WorkloadKey
 from ballast.eviction.recent_evictions import RecentEvictions
+from ballast.model.ledger import Ledger
 from ballast.model.shape import Amounts, ContainerShape, shape_of
 from ballast.placement.reservations import Purpose, Reservation
 
@@ -23,6 +24,10 @@ SKEW = 5.0
 
 PLANS, HISTORY, RESERVATIONS = "eviction.plan", "eviction.history", "reservations"
 """Keys of `ballast-state`."""
+
+TALLY = "ledger.evictions"
+"""Key of what the ledger has of evictions. It is written together with PLANS: each eviction is counted once, whichever
+leader learns what became of it."""
 
 LANDING = "eviction.landing"
 """Which nodes replacements are to prefer, for the chart's MutatingAdmissionPolicy: "OWNER=NODE OWNER=NODE", by the UID
@@ -177,6 +182,7 @@ class SavedJournal:
     plans: tuple[Running, ...]
     memory: RecentEvictions
     reservations: tuple[Reservation, ...]
+    tally: Ledger
 
 
 class Journal:
@@ -200,10 +206,16 @@ class Journal:
                 f"Key {key} of ConfigMap {NAME} cannot be read: {error}. Delete the key to forget what it said; "
                 "until then nothing is evicted."
             ) from error
-        return SavedJournal(plans, memory, tuple(map(_reservation, held)))
+        return SavedJournal(plans, memory, tuple(map(_reservation, held)), Ledger.of(keys.get(TALLY)))
 
     def write(
-        self, plans: Sequence[Running], memory: RecentEvictions, reservations: Iterable[Reservation], *, reason: str
+        self,
+        plans: Sequence[Running],
+        memory: RecentEvictions,
+        reservations: Iterable[Reservation],
+        tally: str,
+        *,
+        reason: str,
     ) -> WriteOutcome:
         """Raises ClusterError when the ConfigMap cannot be read. A key with nothing to say is left out."""
         values = {
@@ -211,6 +223,7 @@ class Journal:
             HISTORY: memory.encode(),
             RESERVATIONS: _encoded(reservations),
             LANDING: _preferred(plans),
+            TALLY: tally,
         }
 
         def change(keys: dict[str, str]) -> Mapping[str, str]:

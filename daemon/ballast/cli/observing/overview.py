@@ -1,7 +1,6 @@
 """What a daemon's answers come to: is the cluster balanced, what was done today, what is wrong."""
 
 import math
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -61,22 +60,6 @@ def hot(nodes: Iterable[Json], limits: Mapping[str, float]) -> list[dict[str, An
 def busiest(node: Json) -> float:
     """The larger of cpu and memory, by which nodes are ordered; below 0 where neither is known."""
     return max((mean for name in JUDGED if (mean := mean_of(node, name)) is not None), default=-1.0)
-
-
-def today(evictions: Json, power: Json, plans: Sequence[Json], since: float) -> dict[str, Any]:
-    """What was done since an instant, as far as the daemon remembers."""
-    recent = [eviction for eviction in evictions["recent"] if eviction["time"] >= since]
-    shares = [share for eviction in recent if (share := eviction["measured"].get("share")) is not None]
-    changes = [
-        action for policy in power["policies"] for action in policy.get("actions", ()) if action["time"] >= since
-    ]
-    return {
-        "plans": sum(plan["time"] >= since for plan in plans),
-        "evictions": dict(Counter(eviction["status"] for eviction in recent)),
-        "measured_share": sum(shares) / len(shares) if shares else None,
-        "power_changes": len(changes),
-        "replicas_changed": sum(abs(count) for action in changes for count in action["changes"].values()),
-    }
 
 
 def wrong(status: Json, evictions: Json) -> list[dict[str, str]]:

@@ -2,12 +2,11 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from datetime import datetime
 from typing import Any
 
 import typer
 
-from ballast.cli.observing.overview import hot, limits_of, spread, today, wrong
+from ballast.cli.observing.overview import hot, limits_of, spread, wrong
 from ballast.cli.observing.remote import NamespaceOption, NoAnswer, Remote, UrlOption, find
 from ballast.cli.output import Output, OutputOption
 
@@ -30,9 +29,8 @@ def overview(remote: Remote) -> dict[str, Any]:
     """The answer of `-o json`. Raises NoAnswer."""
     now = remote.json("/api/v1/status")
     nodes = nodes_of(remote)
-    evictions, power = remote.json("/api/v1/evictions"), remote.json("/api/v1/power")
+    evictions = remote.json("/api/v1/evictions")
     limits = limits_of(remote.json("/api/v1/config"))
-    midnight = datetime.fromtimestamp(now["time"]).astimezone().replace(hour=0, minute=0, second=0, microsecond=0)
     heated = hot(nodes["nodes"], limits)
     known = any(node["state"] == "known" for node in nodes["nodes"])
     return {
@@ -46,7 +44,7 @@ def overview(remote: Remote) -> dict[str, Any]:
         "spread": spread(nodes["nodes"], nodes["resources"]),
         "hot": heated,
         "parts": {part: {"mode": mode, "paused": now["paused"].get(part)} for part, mode in now["modes"].items()},
-        "today": today(evictions, power, remote.json("/api/v1/plans"), midnight.timestamp()),
+        "today": remote.json("/api/v1/ledger")["days"][-1],
         "wrong": wrong(now, evictions),
     }
 
@@ -114,10 +112,14 @@ def _part(name: str, part: Mapping[str, str | None]) -> str:
 
 
 def _today(done: Mapping[str, Any]) -> str:
-    evicted = ", ".join(f"{count} {state}" for state, count in done["evictions"].items()) or "none"
-    share = done["measured_share"]
-    brought = f" (measured effect {share:.0%} of the predicted)" if share is not None else ""
-    return (
-        f"plans {done['plans']}; evictions {evicted}{brought}; power changes {done['power_changes']}, "
-        f"replicas changed {done['replicas_changed']}"
-    )
+    """Since midnight UTC; what is not known is left out."""
+    words = [f"{done['evicted']} pods moved"]
+    if done["predicted"]:
+        words[0] += f" (measured effect {done['measured'] / done['predicted']:.0%} of the predicted)"
+    words += [f"{done[name]} {name}" for name in ("refused", "failed") if done[name]]
+    words.append(f"{done['label_writes']} label writes")
+    if done["hot_node_minutes"] is not None:
+        words.append(f"{done['hot_node_minutes'] / 60:.1f} hot node-hours")
+    if done["over_watt_hours"] is not None:
+        words.append(f"{done['over_watt_hours']:.1f} Wh above the feed")
+    return ", ".join(words)

@@ -44,7 +44,7 @@ class EvictionJob:
         self._usage, self._worker, self._executor = usage, worker, executor
         self.explain = explainer.explain
         self.observe, self.gained, self.stop = moments.observe, follow_up.gained, worker.stop
-        self.give_back = follow_up.give_back
+        self.give_back, self.tally = follow_up.give_back, follow_up.tally
 
     def cycle(self, snapshot: Snapshot) -> str:
         """Raises ClusterError when `ballast-state` cannot be read, WorkerError when no plan could be made."""

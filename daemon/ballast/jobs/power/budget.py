@@ -345,9 +345,16 @@ class PolicyController:
         inputs, counts = report.inputs, report.counts
         if not inputs.policy.absolute or not counts or inputs.unread is not None or self._metering.waits:
             return report
-        demand = unmet_demand(autoscaled_targets(inputs.policy, inputs.statuses, counts).values())
-        load = watts_drawn(inputs.policy, inputs.statuses, counts)
-        return replace(report, outcome=replace(report.outcome, load=load, unmet_demand=demand))
+        scaled = autoscaled_targets(inputs.policy, inputs.statuses, counts)
+        outcome = replace(
+            report.outcome,
+            load=watts_drawn(inputs.policy, inputs.statuses, counts),
+            unmet_demand=unmet_demand(scaled.values()),
+            unmet_watts=sum(
+                (each.unmet * inputs.policy.places[name].member.watts for name, each in scaled.items()), Fraction(0)
+            ),
+        )
+        return replace(report, outcome=outcome)
 
     def _inside(self, bounds: Mapping[str, tuple[int, int]]) -> PowerPolicy:
         """The policy within the bounds of the objects."""

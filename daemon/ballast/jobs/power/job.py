@@ -25,6 +25,8 @@ from ballast.telemetry.feeds.budget_feed import BudgetFeed, Watts
 from ballast.telemetry.feeds.power_schedule import ScheduleReader
 
 REBASELINE = "power.rebaseline"
+SUCCESSIVE = 2.5
+"""Intervals; what lies between ticks that are further apart is not known."""
 log = structlog.get_logger("ballast.power")
 
 
@@ -83,6 +85,7 @@ class PowerJob:
         for metrics in self._all_metrics():
             metrics.begin(run.name for run in runs)
         self._wall, self._steady = clock.wall(), clock.monotonic()
+        self._counted_at: float | None = None
         self._led: int | None = None
         self._new = False
 
@@ -143,8 +146,21 @@ class PowerJob:
         self._news.emit(reports, paused if hold is None else None, quiet=self._shadow or hold is not None)
         for metrics in self._all_metrics():
             metrics.leader.set(hold is None)
+        self._count(reports, wall)
         self._show(self._document(paused))
         return sentences.of_cycle(reports, leaving)
+
+    def _count(self, reports: Sequence[TickReport], wall: float) -> None:
+        """Energy above the feeds, and that of replicas beyond the caps, since the tick before; where this one leads."""
+        leads = self._context.leadership.is_leader() and not self._shadow
+        before, self._counted_at = self._counted_at, wall if leads else None
+        if before is None or not leads or not 0 < wall - before <= SUCCESSIVE * self._interval:
+            return
+        hours = (wall - before) / 3600
+        over = [report.over or Fraction(0) for report in reports if report.load_known]
+        unmet = [report.outcome.unmet_watts for report in reports if report.outcome.unmet_watts is not None]
+        known = {"over_watt_hours": over, "unmet_watt_hours": unmet}
+        self._context.ledger.add(wall, {name: float(sum(watts)) * hours for name, watts in known.items() if watts})
 
     def _tick(self, run: PolicyRun, now: TickContext, watts: Watts) -> TickReport:
         try:

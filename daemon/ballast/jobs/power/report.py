@@ -140,6 +140,8 @@ class Outcome:
     """Watts of what runs; None where the watts of a replica are not known."""
     unmet_demand: int = 0
     """Replicas that autoscalers want beyond their caps."""
+    unmet_watts: Fraction | None = None
+    """Watts that they would draw; None where the watts of a replica are not known."""
 
 
 @dataclass(frozen=True)
@@ -195,6 +197,11 @@ class TickReport:
         """Watts above the feed; None while it is kept or not known."""
         load, watts = self.outcome.load, self.inputs.watts.watts
         return None if load is None or watts is None or load <= watts else load - watts
+
+    @property
+    def load_known(self) -> bool:
+        """Whether it is known that the feed is kept, or by how much it is not."""
+        return self.outcome.load is not None and self.inputs.watts.watts is not None
 
     @property
     def energy_left(self) -> Fraction | None:

@@ -1,0 +1,97 @@
+"""The leader's counts beside evictions, in `ballast-state`, through changes of leader."""
+
+from ballast.cluster.ledger_book import SAVE_EVERY, UNCHANGED, LedgerBook
+from ballast.cluster.state import StateStore
+from ballast.model.ledger import Ledger
+from tests.worlds.clock import FakeClock
+from tests.worlds.writing import WriterRig
+
+AT = 1_700_000_000.0 // 3600 * 3600
+
+
+class Replicas:
+    """Several books over one `ballast-state`."""
+
+    def __init__(self) -> None:
+        self.rig = WriterRig(modes={})
+        self.clock = FakeClock()
+        self.state = StateStore(self.rig.api, self.rig.writer, "ns")  # type: ignore[arg-type]
+
+    def book(self) -> LedgerBook:
+        return LedgerBook(self.state, self.clock, gap=75)
+
+    def saved(self) -> Ledger:
+        return Ledger.of(self.state.read().get("ledger"))
+
+
+def hot(ledger: Ledger) -> float | None:
+    return ledger.hours(AT + 1800)[-1].hot_node_minutes
+
+
+def test_hot_minutes_that_a_dead_leader_did_not_save_are_those_that_its_successor_saw() -> None:
+    replicas = Replicas()
+    first, second = replicas.book(), replicas.book()
+    for minute in range(10):
+        for book in (first, second):
+            book.observe(AT + 60 * minute, 2)
+        if minute == 4:
+            first.save()
+    assert hot(replicas.saved()) == 8.0
+    assert hot(second.current()) == 18.0
+    second.observe(AT + 3000, 2)
+    assert hot(second.current()) == 18.0, "nobody saw what was between"
+
+
+def test_label_patches_are_counted_up_to_a_snapshot() -> None:
+    replicas = Replicas()
+    first = replicas.book()
+    assert first.labels_until() is None
+    first.add_labels(AT, 3)
+    first.save()
+    first.add_labels(AT + 30, 4)
+    second = replicas.book()
+    assert second.labels_until() == AT
+    second.add_labels(AT + 30, 4)
+    assert second.current().hours(AT + 60)[-1].label_writes == 7
+
+
+def test_it_is_written_when_it_is_due() -> None:
+    replicas = Replicas()
+    book = replicas.book()
+    book.observe(AT, 0)
+    assert book.save() is not None
+    assert book.save() is None
+    book.add(AT, {"over_watt_hours": 1.0})
+    assert book.save() is None
+    replicas.clock.advance(SAVE_EVERY)
+    assert book.save() is not None
+    book.add_labels(AT, 1)
+    assert book.save() is not None
+    replicas.clock.advance(SAVE_EVERY)
+    assert book.save() is None
+    replicas.clock.advance(UNCHANGED)
+    assert book.save() is not None
+
+
+def test_what_was_counted_before_it_could_be_read_is_not_lost() -> None:
+    replicas = Replicas()
+    first = replicas.book()
+    first.add_labels(AT, 3)
+    first.save()
+    book = replicas.book()
+    book.add(AT, {"over_watt_hours": 2.5})
+    [row] = book.current().hours(AT)
+    assert (row.label_writes, row.over_watt_hours) == (3, 2.5)
+    book.forget()
+    assert book.current().hours(AT)[-1].over_watt_hours is None
+
+
+def test_a_clock_that_was_ahead_does_not_stop_the_count() -> None:
+    replicas = Replicas()
+    first = replicas.book()
+    first.observe(AT + 1e6, 1)
+    first.save()
+    book = replicas.book()
+    book.observe(AT, 3)
+    book.observe(AT + 60, 3)
+    assert hot(book.current()) == 3.0
