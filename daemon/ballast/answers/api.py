@@ -52,8 +52,12 @@ class Trouble(Struct, frozen=True, forbid_unknown_fields=True):
     message: str
     since: Annotated[str, Meta(description="RFC 3339; empty where unknown")]
     do: Annotated[str, Meta(description="the first thing to try, in Markdown; links are those of docs/runbooks")]
-    mild: Annotated[bool, Meta(description="worth knowing, but nobody has to get up")]
+    mild: Annotated[bool, Meta(description="tuning: worth knowing, but nothing is wrong")]
     runbook: Annotated[str | None, Meta(description="address of its page in the documentation")]
+    rank: Annotated[
+        Literal["outage", "partial", "tuning"],
+        Meta(description="nothing works, a part of Ballast or of the cluster does not, or it could work better"),
+    ]
 
 
 class Error(Answer):
@@ -201,7 +205,7 @@ class Status(Answer):
     snapshot: SnapshotSummary | None
     jobs: Annotated[Sequence[CycleRecord], Meta(description="the last run of each job")]
     conditions: Sequence[StatusCondition]
-    troubles: Annotated[Sequence[Trouble], Meta(description="what is wrong now: causes first, mild ones last")]
+    troubles: Annotated[Sequence[Trouble], Meta(description="what is wrong now: causes first, tuning last")]
 
 
 class Feed(Answer):

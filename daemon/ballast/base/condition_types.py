@@ -1,22 +1,31 @@
 """The types of conditions: what each says, what to do, and whether it is good or bad news."""
 
 from collections.abc import Mapping
+from enum import StrEnum
 from typing import NamedTuple
 
 GOOD = frozenset(("Active", "FeedAvailable", "ScheduleAvailable"))
 """Types whose absence is the problem."""
 
 
+class Rank(StrEnum):
+    """How much does not work: Ballast as a whole; a part of it or of the cluster; nothing, but it could be better."""
+
+    OUTAGE = "outage"
+    PARTIAL = "partial"
+    TUNING = "tuning"
+
+
 class ConditionType(NamedTuple):
     """`says` is what holds while it is True, `do` the first thing to try then; links are those of a page of docs/.
 
-    `title` names the problem in a few words. A `mild` one is worth knowing, and makes nobody get up.
+    `title` names the problem in a few words.
     """
 
     title: str
     says: str
     do: str
-    mild: bool = False
+    rank: Rank = Rank.PARTIAL
 
 
 CONDITION_TYPES: Mapping[str, ConditionType] = {
@@ -24,6 +33,7 @@ CONDITION_TYPES: Mapping[str, ConditionType] = {
         "The Kubernetes API cannot be read",
         "The API server does not answer, or refuses what Ballast has to read.",
         "Check the API server, the network and the service account: `ballast doctor --only kubernetes-reachable,rbac`.",
+        rank=Rank.OUTAGE,
     ),
     "PodsUnreadable": ConditionType(
         "Pods cannot be read",
@@ -34,11 +44,13 @@ CONDITION_TYPES: Mapping[str, ConditionType] = {
         "The Lease cannot be renewed",
         "The Lease can be neither taken nor renewed.",
         "Grant update on Leases, and look at the API server's latency: `ballast doctor --only lease,rbac`.",
+        rank=Rank.OUTAGE,
     ),
     "TelemetryDegraded": ConditionType(
         "Queries for loads fail",
         "Queries fail; what is known ages.",
         "Ask Prometheus the same: `ballast doctor --only prometheus-reachable,preset-data`.",
+        rank=Rank.OUTAGE,
     ),
     "PartialAnswers": ConditionType(
         "Prometheus answers with warnings, so data may be partial",
@@ -54,7 +66,7 @@ CONDITION_TYPES: Mapping[str, ConditionType] = {
         "Series match no node",
         "Series name no node of the cluster, or several.",
         "Set BALLAST_TELEMETRY__NODE_LABEL: `ballast doctor --only node-label`, [telemetry](../telemetry.md).",
-        mild=True,
+        rank=Rank.TUNING,
     ),
     "SourcesDisagree": ConditionType(
         "Two sources disagree about loads",
@@ -65,42 +77,40 @@ CONDITION_TYPES: Mapping[str, ConditionType] = {
         "Samples are scraped less often than they are read",
         "The source measures less often than Ballast reads it.",
         "Set BALLAST_TELEMETRY__INTERVAL as the message says.",
-        mild=True,
+        rank=Rank.TUNING,
     ),
     "FallbackInUse": ConditionType(
         "The fallback source is in use",
         "The load comes from the second source, because the first gives none.",
         "Fix Prometheus: `ballast doctor --only prometheus-reachable,preset-data`.",
-        mild=True,
     ),
     "FallbackMissing": ConditionType(
         "metrics-server does not answer",
         "metrics-server does not answer, so nothing steps in when Prometheus is silent.",
         "Install metrics-server; `ballast doctor --only metrics-server` shows the answer.",
-        mild=True,
+        rank=Rank.TUNING,
     ),
     "NodesUnmeasured": ConditionType(
         "Some nodes have never been measured",
         "Some nodes never had a sample of cpu or memory, while others have.",
         "Run an exporter there, or leave them out as the message says: `ballast doctor --only unmeasured-nodes`.",
-        mild=True,
+        rank=Rank.TUNING,
     ),
     "NodeStarved": ConditionType(
         "Some nodes lose their time to the hypervisor or to disks",
         "Some nodes look idle, because their time is stolen or spent waiting for disks or memory.",
         "Look at `steal` and `iowait` of node_cpu_seconds_total there: CPU credits, a full host, a hung disk.",
-        mild=True,
     ),
     "NodesUnknown": ConditionType(
         "Some nodes are silent",
         "Some nodes gave data before and are silent now.",
         "Fix the exporters of the named nodes; the page shows what each lost: [telemetry](../telemetry.md).",
-        mild=True,
     ),
     "PublishingFrozen": ConditionType(
         "Too many nodes are silent, so nothing is published",
         "Too many nodes are silent; ranking only the others would send every pod to them.",
         "Bring the exporters or Prometheus back; publishing goes on by itself once enough nodes are known.",
+        rank=Rank.OUTAGE,
     ),
     "PublishingFailing": ConditionType(
         "Labels cannot be written",
@@ -121,7 +131,6 @@ CONDITION_TYPES: Mapping[str, ConditionType] = {
         "Nodes carry scores of another Ballast",
         "Another Ballast writes these nodes too, or their labels under another prefix.",
         "Stop one of the two, or remove what it left; `ballast doctor --only second-ballast` prints the lines.",
-        mild=True,
     ),
     "FeedAvailable": ConditionType(
         "The power feed is not available",
@@ -137,7 +146,6 @@ CONDITION_TYPES: Mapping[str, ConditionType] = {
         "What replicas draw cannot be read",
         "What the replicas of a power policy draw cannot be read, so nothing is learned or verified by it.",
         "Check `consumption` of the policy; `ballast doctor --only power-consumption` shows the answer.",
-        mild=True,
     ),
     "EnergySpent": ConditionType(
         "The energy of the period is spent",
@@ -153,6 +161,7 @@ CONDITION_TYPES: Mapping[str, ConditionType] = {
         "More power is drawn than is available",
         "The replicas of a power policy draw more watts than there are.",
         "Read the watts in the message; lower the minimums, or add workloads to the policy: [power](../power.md).",
+        rank=Rank.OUTAGE,
     ),
     "EffectMissing": ConditionType(
         "Watts did not fall as predicted",
@@ -163,7 +172,7 @@ CONDITION_TYPES: Mapping[str, ConditionType] = {
         "A power policy waits for a person to confirm its new baseline",
         "A power policy lost what its targets were computed from, and waits for a person.",
         "Set the replicas as they should be, and confirm with `power.rebaseline`: [power](../power.md).",
-        mild=True,
+        rank=Rank.TUNING,
     ),
     "Degraded": ConditionType(
         "Power cannot act",
@@ -179,24 +188,25 @@ CONDITION_TYPES: Mapping[str, ConditionType] = {
         "Replicas are at a bound",
         "A power policy cannot go as far as its watts ask for.",
         "Widen `min` and `max` of the policy, or accept it.",
-        mild=True,
+        rank=Rank.TUNING,
     ),
     "Paused": ConditionType(
         "Power is paused",
         "Power is paused by the switches.",
         "`ballast resume` prints the line that ends it.",
+        rank=Rank.TUNING,
     ),
     "PodUsageUnknown": ConditionType(
         "The usage of pods is unknown, so requests count",
         "What pods use is not known, so they count by their requests.",
         "Scrape cAdvisor or run metrics-server: `ballast doctor --only pod-usage`.",
-        mild=True,
+        rank=Rank.TUNING,
     ),
     "BudgetsUnsatisfiable": ConditionType(
         "Disruption budgets allow no eviction, ever",
         "Disruption budgets allow no eviction and no drain, ever.",
         "Raise maxUnavailable of the named budgets; `ballast doctor --only budgets-unsatisfiable` prints the lines.",
-        mild=True,
+        rank=Rank.TUNING,
     ),
     "PlanningFailing": ConditionType(
         "No plan can be made",
@@ -207,25 +217,24 @@ CONDITION_TYPES: Mapping[str, ConditionType] = {
         "Ballast cannot choose where replacements land",
         "Where replacements of evicted pods land is left to chance: no scheduler asks the extender.",
         "Let the scheduler ask the extender: `ballast profile extender`, [pairing](../pairing.md).",
-        mild=True,
+        rank=Rank.TUNING,
     ),
     "PlannerStopped": ConditionType(
         "A planner of evictions is stopped",
         "A planner makes no moves for an hour: several replacements were late, or its moves had no effect.",
         "Read the message; `ballast pause eviction` and `ballast resume eviction` let it go on at once.",
-        mild=True,
     ),
     "RateUsedUp": ConditionType(
         "The rate of evictions is used up",
         "BALLAST_EVICTION__RATE permits no more evictions for now, and pods stay for that reason alone or first.",
         "Wait, or raise `BALLAST_EVICTION__RATE` where nodes stay too loaded: [evictions](../evictions.md).",
-        mild=True,
+        rank=Rank.TUNING,
     ),
     "ReservationsNotHeld": ConditionType(
         "Room is held, but the scheduler does not ask",
         "Room for replacements is not kept free: the scheduler does not ask the extender to filter.",
         "Let the scheduler ask the extender to filter too: `ballast profile extender`, [pairing](../pairing.md).",
-        mild=True,
+        rank=Rank.TUNING,
     ),
     "EvictionsHalted": ConditionType(
         "Nothing is evicted",
@@ -241,7 +250,7 @@ CONDITION_TYPES: Mapping[str, ConditionType] = {
         "Batches land elsewhere",
         "Pods of a batch land elsewhere than planned: their scheduler does not ask the extender.",
         "Let the scheduler ask the extender: `ballast profile extender`, [pairing](../pairing.md).",
-        mild=True,
+        rank=Rank.TUNING,
     ),
     "BatchGivenUp": ConditionType(
         "A batch was given up",
@@ -252,12 +261,46 @@ CONDITION_TYPES: Mapping[str, ConditionType] = {
         "ballast-state cannot be saved",
         "ConfigMap ballast-state cannot be written.",
         "Grant update on ConfigMaps, and check the size of `ballast-state`: `ballast doctor --only rbac`.",
+        rank=Rank.OUTAGE,
     ),
     "ObjectsTooLarge": ConditionType(
         "Some objects are too large to be kept whole",
         "Objects are larger than what Ballast keeps of one; they count by node and requests alone.",
         "Shrink the named objects, or accept that they stay where they are.",
-        mild=True,
+        rank=Rank.TUNING,
     ),
 }
 """Causes come before what follows from them."""
+
+OWN_TROUBLES: Mapping[str, ConditionType] = {
+    "NoData": ConditionType(
+        "Nothing is known about any node yet",
+        "No cycle of telemetry has ended.",
+        "Wait for the first cycle; if none comes: `ballast doctor --only kubernetes-reachable,prometheus-reachable`.",
+        rank=Rank.OUTAGE,
+    ),
+    "OldData": ConditionType(
+        "The data is old",
+        "Cycles of telemetry have stopped; `/watcher` answers 500.",
+        "Read the last sentence of the job telemetry, and the log.",
+        rank=Rank.OUTAGE,
+    ),
+    "CycleFailed": ConditionType(
+        "The last cycle of a job failed",
+        "The last cycle of a job ended with an error.",
+        "Read its sentence; the next cycle tries again.",
+    ),
+    "NotReady": ConditionType(
+        "The daemon is not ready",
+        "The caches have not synced, or no cycle has ended.",
+        "`/readyz?verbose` names the check that fails.",
+        rank=Rank.OUTAGE,
+    ),
+}
+"""What is wrong beside conditions; it follows from them."""
+
+
+def rank_of(name: str) -> Rank:
+    """PARTIAL for a type that this version does not know."""
+    known = CONDITION_TYPES.get(name) or OWN_TROUBLES.get(name)
+    return known.rank if known is not None else Rank.PARTIAL

@@ -22,7 +22,7 @@ from ballast.serving.board import Board, DaemonAnswers
 from ballast.serving.callers import RateLimit
 from ballast.serving.document import JSON, CachedDocument, printable_json
 from ballast.serving.openapi import DOCUMENT
-from ballast.serving.overview import troubles
+from ballast.serving.overview import own_troubles, troubles
 from ballast.serving.page_api import PageApi
 from ballast.serving.rendering import Rendered
 
@@ -55,23 +55,23 @@ class Api:
         """The daemon at a glance: data, parts, the last run of each job, conditions."""
         board = self._board
         now, leader, conditions = board.clock.wall(), board.leader(), board.conditions()
-        return _json(
-            Status(
-                version=__version__,
-                time=now,
-                leader=leader,
-                ready=all(check.ok for check in self._answers.ready()),
-                frozen=board.frozen,
-                current=board.current() is not None,
-                modes={part: self._mode(part) for part in Part},
-                paused={part: board.paused(part) for part in Part},
-                interval=self._setting("BALLAST_TELEMETRY__INTERVAL"),
-                snapshot=None if board.snapshot is None else _summary(board.snapshot, now),
-                jobs=_last(tuple(board.cycles)),
-                conditions=conditions,
-                troubles=troubles(conditions, leader=leader),
-            )
+        status = Status(
+            version=__version__,
+            time=now,
+            leader=leader,
+            ready=all(check.ok for check in self._answers.ready()),
+            frozen=board.frozen,
+            current=board.current() is not None,
+            modes={part: self._mode(part) for part in Part},
+            paused={part: board.paused(part) for part in Part},
+            interval=self._setting("BALLAST_TELEMETRY__INTERVAL"),
+            snapshot=None if board.snapshot is None else _summary(board.snapshot, now),
+            jobs=_last(tuple(board.cycles)),
+            conditions=conditions,
+            troubles=[],
         )
+        found = troubles(conditions, leader=leader, own=own_troubles(status))
+        return _json(msgspec.structs.replace(status, troubles=found))
 
     async def nodes(self, request: Request) -> Response:
         """All nodes over one window (`?window=`, by default the first length)."""

@@ -1,15 +1,16 @@
 """The first screen: is the cluster balanced, what is hot, what was done today, and what stands in the way."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from ballast.answers.api import Policy, Power, Trouble
+from ballast.answers.api import Policy, Power, Status, Trouble
 from ballast.answers.evictions import Evictions, Plan
 from ballast.answers.ledger import LedgerAnswer, last_day, total
 from ballast.answers.views import Balance, HotNode, Obstacle, Overview, Today
-from ballast.base.condition_types import CONDITION_TYPES, GOOD, ConditionType
+from ballast.base.condition_types import CONDITION_TYPES, GOOD, OWN_TROUBLES, ConditionType, Rank
+from ballast.base.text import duration
 from ballast.model.duration import DAY
 from ballast.model.sample import Floats
 from ballast.model.snapshot import Snapshot
@@ -115,24 +116,42 @@ def _number(of: Any, values: Floats) -> float | None:
 
 
 RUNBOOKS = "https://github.com/kube-ballast/ballast/blob/main/docs/runbooks/"
-RANK = {name: rank for rank, name in enumerate(CONDITION_TYPES)}
+ORDER = {name: place for place, name in enumerate((*CONDITION_TYPES, *OWN_TROUBLES))}
 
 
-def troubles(conditions: Iterable[Mapping[str, Any]], *, leader: bool) -> list[Trouble]:
-    """Of `conditions` as the API lists them. That a follower does not act is no trouble."""
+def troubles(
+    conditions: Iterable[Mapping[str, Any]], *, leader: bool, own: Iterable[tuple[str, str]] = ()
+) -> list[Trouble]:
+    """Of `conditions` as the API lists them, and of `own` (type, message) beside them. Causes come first, tuning last.
+
+    That a follower does not act is no trouble.
+    """
     held = [
-        _trouble(condition)
+        _trouble(condition["type"], condition.get("message") or condition.get("reason", ""), condition)
         for condition in conditions
         if (condition["status"] == "True") is not (condition["type"] in GOOD)
         and (leader or condition["type"] != "Active")
     ]
-    return sorted(held, key=lambda each: (each.mild, RANK.get(each.type, len(RANK))))
+    held += [_trouble(name, message, {}) for name, message in own]
+    return sorted(held, key=lambda each: (each.mild, ORDER.get(each.type, len(ORDER))))
 
 
-def _trouble(condition: Mapping[str, Any]) -> Trouble:
-    name = condition["type"]
-    known = CONDITION_TYPES.get(name, ConditionType(name, "", ""))
-    message = condition.get("message") or condition.get("reason", "")
+def own_troubles(status: Status) -> Iterator[tuple[str, str]]:
+    """(type, message) of what is wrong with a daemon beside its conditions."""
+    if status.snapshot is None:
+        yield "NoData", "no cycle has ended yet, so nothing is known about any node"
+    elif not status.current:
+        yield "OldData", f"the newest data is {duration(status.snapshot.age)} old; the loads are history"
+    for job in status.jobs:
+        if not job.ok:
+            yield "CycleFailed", job.sentence
+    if not status.ready:
+        yield "NotReady", "the daemon is not ready; see /readyz?verbose"
+
+
+def _trouble(name: str, message: str, condition: Mapping[str, Any]) -> Trouble:
+    known = CONDITION_TYPES.get(name) or OWN_TROUBLES.get(name) or ConditionType(name, "", "")
     since = condition.get("lastTransitionTime", "")
     runbook = f"{RUNBOOKS}{name}.md" if name in CONDITION_TYPES else None
-    return Trouble(name, known.title, message, since, known.do, known.mild, runbook)
+    mild = known.rank is Rank.TUNING
+    return Trouble(name, known.title, message, since, known.do, mild, runbook, rank=known.rank.value)

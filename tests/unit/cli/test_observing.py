@@ -54,6 +54,7 @@ def answers(nodes: list[dict[str, Any]], **status: Any) -> dict[str, Any]:
                          "down": 0, "unmeasured": 0, "silent": 1, "sources": {}},
             "jobs": [],
             "conditions": [],
+            "troubles": [],
             **status,
         },
         "nodes": {"time": NOON, "window": "15m", "resources": ["cpu", "memory"], "nodes": nodes},
@@ -95,27 +96,31 @@ def test_a_balanced_cluster_with_nothing_wrong_exits_0(daemon: Daemon) -> None:
     assert "wrong     nothing" in result.stdout
 
 
+def trouble(name: str, rank: str, message: str) -> dict[str, Any]:
+    words = {"title": name, "message": message, "since": "", "do": "look", "runbook": None}
+    return {"type": name, "rank": rank, "mild": rank == "tuning", **words}
+
+
 def test_what_is_wrong_is_named_and_exits_1(daemon: Daemon) -> None:
-    conditions = [
-        {"type": "ScrapesSlow", "status": "False", "reason": "R", "message": "", "lastTransitionTime": ""},
-        {"type": "Active", "status": "True", "reason": "R", "message": "", "lastTransitionTime": ""},
-        {"type": "ScheduleAvailable", "status": "True", "reason": "R", "message": "", "lastTransitionTime": ""},
-        {"type": "FeedAvailable", "status": "False", "reason": "R", "message": "too old", "lastTransitionTime": ""},
-        {"type": "Paused", "status": "True", "reason": "R", "message": "by hand", "lastTransitionTime": ""},
-        {"type": "SeriesDiffer", "status": "True", "reason": "R", "message": "two clusters", "lastTransitionTime": ""},
-    ]
-    jobs = [{"job": "telemetry", "started": NOON, "seconds": 1, "ok": False, "sentence": "no answer"}]
-    url = daemon(answers([node("a", 0.95), node("b", 0.2)], conditions=conditions, jobs=jobs))
+    troubles = [trouble("SeriesDiffer", "partial", "two clusters"), trouble("ScrapesSlow", "tuning", "60 s apart")]
+    url = daemon(answers([node("a", 0.95), node("b", 0.2)], troubles=troubles))
     result = run("status", "--url", url, "-o", "json")
     found = json.loads(result.stdout)
     assert result.exit_code == 1
     assert found["balanced"] is False
     assert [each["node"] for each in found["hot"]] == ["a"]
-    assert found["wrong"] == [
-        {"what": "telemetry failed", "message": "no answer"},
-        {"what": "not FeedAvailable", "message": "too old"},
-        {"what": "SeriesDiffer", "message": "two clusters"},
+    assert [(each["type"], each["rank"], each["message"]) for each in found["wrong"]] == [
+        ("SeriesDiffer", "partial", "two clusters"),
+        ("ScrapesSlow", "tuning", "60 s apart"),
     ]
+
+
+def test_a_hint_is_nothing_wrong(daemon: Daemon) -> None:
+    url = daemon(answers([node("a", 0.3)], troubles=[trouble("ScrapesSlow", "tuning", "60 s apart")]))
+    result = run("status", "--url", url)
+    assert result.exit_code == 0
+    assert "wrong     nothing" in result.stdout
+    assert "ScrapesSlow: 60 s apart" in result.stdout
 
 
 def test_nothing_known_is_not_called_balanced(daemon: Daemon) -> None:
@@ -140,7 +145,8 @@ def test_top_prints_all_nodes_once_when_it_is_piped(daemon: Daemon) -> None:
 
 
 def test_before_the_first_cycle_there_are_no_nodes(httpserver: HTTPServer, daemon: Daemon) -> None:
-    documents = answers([], snapshot=None, current=False)
+    no_data = trouble("NoData", "outage", "no cycle has ended yet")
+    documents = answers([], snapshot=None, current=False, troubles=[no_data])
     del documents["nodes"]
     url = daemon(documents)
     httpserver.expect_request("/api/v1/nodes").respond_with_json({"error": "no cycle has ended yet"}, status=503)

@@ -23,7 +23,7 @@ def test_causes_come_first_and_mild_ones_last() -> None:
         "OfTomorrow",
         "Limited",
     ]
-    assert [each.mild for each in found] == [False, False, False, False, True]
+    assert [each.rank for each in found] == ["outage", "outage", "partial", "partial", "tuning"]
     assert (found[0].title, found[0].message) == ("The Kubernetes API cannot be read", "so")
     assert found[0].since == "2026-01-01"
     assert (found[0].runbook or "").endswith("/docs/runbooks/ClusterUnreachable.md")
@@ -43,3 +43,20 @@ def test_what_is_as_it_should_be_is_left_out(names: set[str]) -> None:
     badly = [condition(name, "False" if name in GOOD else "True") for name in names]
     assert troubles(well, leader=True) == []
     assert {each.type for each in troubles(badly, leader=True)} == names
+
+
+def test_a_cause_comes_before_what_follows_from_it_whatever_their_ranks() -> None:
+    held = [condition(name) for name in ("PublishingFrozen", "SeriesDiffer", "FallbackMissing", "TelemetryDegraded")]
+    found = troubles(held, leader=True, own=[("CycleFailed", "telemetry failed: no answer")])
+    assert [(each.type, each.rank) for each in found] == [
+        ("TelemetryDegraded", "outage"),
+        ("SeriesDiffer", "partial"),
+        ("PublishingFrozen", "outage"),
+        ("CycleFailed", "partial"),
+        ("FallbackMissing", "tuning"),
+    ]
+
+
+def test_a_planner_that_stopped_is_wrong_and_a_rate_that_holds_is_a_hint() -> None:
+    found = troubles([condition("RateUsedUp"), condition("PlannerStopped")], leader=True)
+    assert [(each.type, each.rank) for each in found] == [("PlannerStopped", "partial"), ("RateUsedUp", "tuning")]

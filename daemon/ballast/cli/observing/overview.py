@@ -10,12 +10,6 @@ HIGH = 0.8
 JUDGED = ("cpu", "memory")
 """The resources a single limit is for."""
 
-GOOD = ("FeedAvailable", "ScheduleAvailable", "Active")
-"""Conditions that are wrong where they are False."""
-
-WANTED = ("Paused", "Rebaselined")
-"""Conditions that are nothing wrong."""
-
 Json = Mapping[str, Any]
 
 
@@ -62,29 +56,15 @@ def busiest(node: Json) -> float:
     return max((mean for name in JUDGED if (mean := mean_of(node, name)) is not None), default=-1.0)
 
 
-def wrong(status: Json, evictions: Json) -> list[dict[str, str]]:
-    """What is wrong now: `{"what", "message"}`, conditions last."""
-    problems = []
+def wrong(status: Json) -> list[dict[str, Any]]:
+    """What is wrong now, causes first: `{"type", "rank", "title", "message", "since", "do"}`, tuning last."""
+    names = ("type", "rank", "title", "message", "since", "do")
+    return [{name: trouble[name] for name in names} for trouble in status["troubles"]]
 
-    def add(what: str, message: str) -> None:
-        problems.append({"what": what, "message": message})
 
-    if not status["ready"]:
-        add("NotReady", "the daemon is not ready; see /readyz?verbose")
-    if status["snapshot"] is None:
-        add("NoData", "no cycle has ended yet, so nothing is known about any node")
-    elif not status["current"]:
-        add("OldData", f"the data is {status['snapshot']['age']:.0f} s old")
-    for job in status["jobs"]:
-        if not job["ok"]:
-            add(f"{job['job']} failed", job["sentence"])
-    if evictions["breaker"]:
-        add("EvictionsHalted", evictions["breaker"])
-    for condition in status["conditions"]:
-        bad = "False" if condition["type"] in GOOD else "True"
-        if condition["status"] == bad and condition["type"] not in (*WANTED, *(one["what"] for one in problems)):
-            add(f"not {condition['type']}" if condition["type"] in GOOD else condition["type"], condition["message"])
-    return problems
+def broken(problems: Iterable[Json]) -> list[Json]:
+    """Without what is only tuning."""
+    return [problem for problem in problems if problem["rank"] != "tuning"]
 
 
 def _deviation(values: Sequence[float]) -> float | None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import typer
 
-from ballast.cli.observing.overview import hot, limits_of, spread, wrong
+from ballast.cli.observing.overview import broken, hot, limits_of, spread, wrong
 from ballast.cli.observing.remote import NamespaceOption, NoAnswer, Remote, UrlOption, find
 from ballast.cli.output import Output, OutputOption
 
@@ -17,11 +17,11 @@ NAMED = 5
 def status(url: UrlOption = None, namespace: NamespaceOption = None, output: OutputOption = Output.TABLE) -> None:
     """Show whether the cluster is balanced, what Ballast did today, and what is wrong now.
 
-    Exit code: 0 if nothing is wrong, 1 if something is or no daemon answers, 2 for wrong use.
+    Exit code: 0 if nothing is wrong but tuning, 1 if something is or no daemon answers, 2 for wrong use.
     """
     view = overview(find(url, namespace))
     typer.echo(json.dumps(view, allow_nan=False) if output is Output.JSON else screen(view))
-    if view["wrong"]:
+    if broken(view["wrong"]):
         raise typer.Exit(1)
 
 
@@ -29,7 +29,6 @@ def overview(remote: Remote) -> dict[str, Any]:
     """The answer of `-o json`. Raises NoAnswer."""
     now = remote.json("/api/v1/status")
     nodes = nodes_of(remote)
-    evictions = remote.json("/api/v1/evictions")
     limits = limits_of(remote.json("/api/v1/config"))
     heated = hot(nodes["nodes"], limits)
     known = any(node["state"] == "known" for node in nodes["nodes"])
@@ -45,7 +44,7 @@ def overview(remote: Remote) -> dict[str, Any]:
         "hot": heated,
         "parts": {part: {"mode": mode, "paused": now["paused"].get(part)} for part, mode in now["modes"].items()},
         "today": remote.json("/api/v1/ledger")["days"][-1],
-        "wrong": wrong(now, evictions),
+        "wrong": wrong(now),
     }
 
 
@@ -74,10 +73,17 @@ def screen(found: Mapping[str, Any]) -> str:
         lines += [f"  hot     and {more} more; see `ballast top`"] if more > 0 else []
     lines += [f"parts     {', '.join(_part(name, state) for name, state in found['parts'].items())}"]
     lines += [f"today     {_today(found['today'])}"]
-    wrongs: Sequence[Mapping[str, str]] = found["wrong"]
-    lines += [f"wrong     {'nothing' if not wrongs else f'{len(wrongs)}, see below; `ballast doctor` names fixes'}"]
-    lines += [f"  {wrong['what']}: {wrong['message']}" for wrong in wrongs]
+    lines += _wrong(found["wrong"])
     return "\n".join(lines)
+
+
+def _wrong(problems: Sequence[Mapping[str, str]]) -> list[str]:
+    faults = broken(problems)
+    hints = [problem for problem in problems if problem not in faults]
+    lines = [f"wrong     {f'{len(faults)}, causes first; `ballast doctor` names fixes' if faults else 'nothing'}"]
+    lines += [f"  {fault['rank']:8}{fault['type']}: {fault['message']}" for fault in faults]
+    lines += [f"hints     {len(hints)}, nothing is wrong with them"] if hints else []
+    return lines + [f"  {hint['type']}: {hint['message']}" for hint in hints]
 
 
 def spread_words(values: Mapping[str, float | None]) -> str:

@@ -1,24 +1,22 @@
 // One incident instead of a heap of banners: the cause, what follows from it, and what to do.
-import { $, ago, clock, element, now, state } from "./common.js";
+import { $, ago, element, now, state } from "./common.js";
 
 /** What holds now: [type, message, since], causes first. */
 export function troubles(lost) {
   const { status } = state, found = [];
   if (lost) found.push({ type: "Lost", text: `No contact with Ballast. Last answer ${status ? `${ago((performance.now() - state.fetched) / 1000)} ago` : "never"}; what is shown may be outdated.`, bad: true });
   if (!status) return found;
-  if (!status.snapshot) found.push({ type: "Dark", text: "Nothing is known about any node yet: the first cycle has not ended." });
-  else if (status.snapshot.nodes && !status.snapshot.known) found.push({ type: "Dark", text: "No node is known: no node has enough fresh samples of cpu or memory.", bad: true });
-  if (status.snapshot && !status.current) found.push({ type: "Stale", text: `No cycle brought data since ${clock(status.snapshot.time)}. The loads are history, and /watcher answers 500.`, bad: true });
-  const told = status.troubles.map(each => ({ ...each, text: each.message, since: Date.parse(each.since) / 1000, bad: !each.mild }));
+  if (status.snapshot?.nodes && !status.snapshot.known) found.push({ type: "Dark", text: "No node is known: no node has enough fresh samples of cpu or memory.", bad: true });
+  const told = status.troubles.map(each => ({ ...each, text: each.message, since: Date.parse(each.since) / 1000, bad: each.rank === "outage" }));
   if (status.frozen && !told.some(each => each.type === "PublishingFrozen")) found.push({ type: "Frozen", text: "Nothing is published, /watcher answers 500 and no action depends on loads.", bad: true });
   return [...found, ...told];
 }
 
-const OWN = { Lost: "No contact with Ballast", Dark: "No data", Stale: "Data is old", Frozen: "Too many nodes are silent" };
+const OWN = { Lost: "No contact with Ballast", Dark: "No data", Frozen: "Too many nodes are silent" };
 const words = each => each.title || OWN[each.type] || each.type;
 /** Advice in Markdown: `code`, and [links](../page.md) as the names of their pages. */
 const prose = text => text.split(/(`[^`]+`|\[[^\]]+\]\([^)]+\))/).map(piece => piece[0] === "`" ? element("code", {}, piece.slice(1, -1)) : piece.replace(/\[[^\]]+\]\(\.\.\/([^)]+)\)/, "docs/$1"));
-const runbook = each => element("a", { href: each.runbook, rel: "noreferrer" }, "runbook");
+const runbook = each => !each.runbook ? "" : element("a", { href: each.runbook, rel: "noreferrer" }, "runbook");
 const aged = each => each.since > 0 ? element("span", { class: "soft" }, ` (${ago(now() - each.since)})`) : "";
 
 /** `ok`, `warn` or `bad`. */
