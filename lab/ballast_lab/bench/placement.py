@@ -10,7 +10,7 @@ import numpy as np
 
 from ballast.solving import Problem, arrange, solve
 from ballast_lab.bench.rows import Row, at_most
-from ballast_lab.experiments.genetic import run
+from ballast_lab.experiments.genetic import results
 
 SIZES = ((100, 3_000, 5.0, 0.15, 0.35), (1_000, 30_000, 20.0, 0.30, 0.30), (5_000, 150_000, 60.0, 0.40, 0.40))
 QUICK = {"sizes": SIZES[:1], "seeds": 4}
@@ -71,7 +71,7 @@ def _optima(seeds: int) -> list[Row]:
 
 
 def _published(seeds: int) -> list[Row]:
-    found = {row.name: row for row in run(seeds, jobs=-1).rows}
+    found = {row.name: row for row in results(range(seeds), jobs=-1).rows}
     reaches = {
         "deviation of the mean load, default, points": "≈ 3.4",
         "deviation of the mean load, genetic-paper, points": "≈ 1.1",

@@ -8,6 +8,10 @@ HERE = "ballast_lab.cli.experiments"
 
 app = group(
     commands={
+        "all": (
+            f"{HERE}.everything:everything",
+            "Run every experiment with the options of docs/experiments.md, into one folder each.",
+        ),
         "dominant-residual": (
             f"{HERE}.dominant_residual:dominant_residual",
             "Sweep 7 values of lambda and 11 of C, and count the pods that find a node.",

@@ -7,26 +7,27 @@ Source: Hu and Xue, Kubernetes resource scheduling based on a genetic algorithm,
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import fmean
 from typing import Any
 
 import numpy as np
-from joblib import Parallel, delayed
 
 from ballast.model.sample import Ints
 from ballast.solving import Problem, objective, solve
 from ballast.solving.solution import loads
+from ballast_lab.experiments import intervals
+from ballast_lab.experiments.genetic_drawing import figures
 from ballast_lab.experiments.genetic_worlds import RESOURCES, ruled, skewed, stock, three
+from ballast_lab.experiments.results import ResultRow, Results, markdown
+from ballast_lab.experiments.running import run
 from ballast_lab.solvers.check_dictionary import CheckDictionary
-from ballast_lab.solvers.paper import Broken, PaperPopulation, Quirks
+from ballast_lab.solvers.paper import POPULATION, Broken, PaperPopulation, Quirks
 
-SEEDS = 8
 GENERATIONS = 250
 STOPPED = 110
 """The generation at which the paper's algorithm has converged."""
 _OURS = 200_000
-_POPULATION = 60
 # Converged is a deviation of at most this many times the one that both reach in the end.
 _NEAR = 1.5
 _TABLE_3: Mapping[str, tuple[tuple[float, float, float], tuple[float, float, float]]] = {
@@ -41,65 +42,90 @@ PRINTED = ("100", "010", "001", "010", "011", "100", "100")
 
 
 @dataclass(frozen=True)
-class GeneticRow:
-    """One number beside the published one."""
+class Variant:
+    """Switches and population of the comparison with and without the dictionary."""
 
     table: str
-    name: str
-    published: float | None
-    measured: float
+    quirks: Quirks
+    population: int
 
 
-@dataclass(frozen=True)
-class GeneticResult:
-    """`curves` has the best deviation of each generation in percentage points, `bars` the load of nodes in percent."""
-
-    rows: tuple[GeneticRow, ...]
-    curves: Mapping[str, Sequence[float]]
-    bars: Mapping[str, Mapping[str, Sequence[float]]]
-
-    def document(self) -> dict[str, Any]:
-        """The content of `results.json`."""
-        keys = ("table", "name", "published", "measured")
-        return {"rows": [{key: getattr(row, key) for key in keys} for row in self.rows]}
-
-    def table(self) -> str:
-        """The rows in Markdown."""
-        lines = ["| table | what | published | here |", "|---|---|---|---|"]
-        for row in self.rows:
-            published = "–" if row.published is None else f"{row.published:g}"
-            lines.append(f"| {row.table} | {row.name} | {published} | {row.measured:.4g} |")
-        return "\n".join(lines) + "\n"
+VARIANTS = (
+    Variant("figure 2, as the text says", Quirks(), POPULATION),
+    Variant("figure 2, with elite, whole_rows, flat=false", Quirks(whole_rows=True, elite=True, flat=False), 60),
+)
+"""The literal switches, and those with which the figure looks most like the published one."""
 
 
-def run(
-    seeds: int = SEEDS, jobs: int = 1, begin: Callable[[int], Callable[[], None]] = lambda total: lambda: None
-) -> GeneticResult:
+def results(
+    seeds: Sequence[int], jobs: int = 1, begin: Callable[[int], Callable[[], None]] = lambda total: lambda: None
+) -> Results:
     """All figures and tables, as means over the seeds; the result does not depend on `jobs` (-1: every core)."""
-    done = begin(3 * seeds)
-    work = [delayed(task)(seed) for task in (_convergence, _balance, _weights) for seed in range(seeds)]
-    results: list[dict[str, Any]] = []
-    for result in Parallel(n_jobs=jobs, return_as="generator")(work):
-        results.append(result)
-        done()
-    convergence, balance, weights = (results[part * seeds : (part + 1) * seeds] for part in range(3))
-    rows = [*_dictionary_rows(), *_convergence_rows(convergence), *_balance_rows(balance), *_weight_rows(weights)]
+    tasks: list[tuple[Any, ...]] = [(_convergence, variant) for variant in VARIANTS]
+    tasks += [(_balance,), (_weights,)]
+    calls = [(*task, seed) for task in tasks for seed in seeds]
+    answers = run(_call, calls, jobs, begin(len(calls)))
+    parts = [answers[part * len(seeds) : (part + 1) * len(seeds)] for part in range(len(tasks))]
+    *convergence, balance, weights = parts
+    rows = _dictionary_rows()
+    for variant, of_seeds in zip(VARIANTS, convergence, strict=True):
+        rows += _convergence_rows(variant, of_seeds)
+    rows += [*_balance_rows(balance), *_weight_rows(weights)]
     curves = {
-        way.value: _mean_curve([each[way.value] for each in convergence]) for way in (Broken.REPAIR, Broken.PENALTY)
+        way.value: _mean_curve([curve[way.value] for curve in convergence[-1]])
+        for way in (Broken.REPAIR, Broken.PENALTY)
     }
-    first = balance[0]
-    bars = {
-        "figure-3-load": {name: first[name]["mean"] for name in ("default", "paper", "ours")},
-        "figure-4-network": {name: first[name]["network"] for name in ("default", "paper", "ours")},
-        "figure-5-disk": {name: first[name]["disk"] for name in ("default", "paper", "ours")},
+    return Results(
+        "genetic",
+        tuple(rows),
+        _table(rows),
+        figures(curves, _bars(balance[0], weights)),
+        {"seeds": list(seeds)},
+    )
+
+
+def _call(task: Callable[..., dict[str, Any]], *arguments: Any) -> dict[str, Any]:
+    return task(*arguments)
+
+
+def _bars(first: Mapping[str, Any], weights: Sequence[Mapping[str, Any]]) -> dict[str, Mapping[str, Sequence[float]]]:
+    """The load of nodes in percent by figure; figures 3 to 5 are those of the first seed."""
+    ways = ("default", "paper", "ours")
+    return {
+        "figure-3-load": {name: first[name]["mean"] for name in ways},
+        "figure-4-network": {name: first[name]["network"] for name in ways},
+        "figure-5-disk": {name: first[name]["disk"] for name in ways},
         **{
             f"figure-{number}-{resource}-weights": {
-                way: _column(weights, resource, way) for way in ("default", "paper")
+                way: [fmean(column) for column in _columns(weights, resource, way)] for way in ("default", "paper")
             }
             for number, resource in zip((6, 7, 8, 9), _TABLE_3, strict=True)
         },
     }
-    return GeneticResult(tuple(rows), curves, bars)
+
+
+def _table(rows: Sequence[ResultRow]) -> str:
+    lines = (
+        (
+            row.table,
+            row.name,
+            "–" if row.published is None else f"{row.published:.4g}",
+            f"{row.measured:.3g}",
+            intervals.shown(row.interval),
+        )
+        for row in rows
+    )
+    return markdown(("table", "what", "published", "here", "95 %"), lines)
+
+
+def _mean_row(table: str, name: str, published: float | None, values: Sequence[float]) -> ResultRow:
+    return ResultRow(table, name, published, fmean(values), intervals.of_mean(values))
+
+
+def _ratio_row(
+    table: str, name: str, published: float | None, above: Sequence[float], below: Sequence[float]
+) -> ResultRow:
+    return ResultRow(table, name, published, fmean(above) / fmean(below), intervals.of_ratio(above, below))
 
 
 def published_example() -> tuple[Ints, CheckDictionary]:
@@ -111,7 +137,7 @@ def published_example() -> tuple[Ints, CheckDictionary]:
     return np.array([0, 1, 2, 0, 1, 0, 0]), CheckDictionary(allowed, tends)
 
 
-def _dictionary_rows() -> list[GeneticRow]:
+def _dictionary_rows() -> list[ResultRow]:
     on, dictionary = published_example()
     bits = np.zeros((1, 7, 3), bool)
     bits[0, np.arange(7), on] = True
@@ -119,51 +145,60 @@ def _dictionary_rows() -> list[GeneticRow]:
     found = dictionary.repair(bits, np.random.default_rng(0))
     table = "tables 1, 2"
     return [
-        GeneticRow(table, "rows of table 1 that the dictionary finds broken", 2, found),
-        GeneticRow(
+        ResultRow(table, "rows of table 1 that the dictionary finds broken", 2, found),
+        ResultRow(
             table, "broken rows in the printed repair (Pod5 on two nodes)", None, int(dictionary.broken(printed).sum())
         ),
-        GeneticRow(table, "broken rows after our repair", 0, int(dictionary.broken(bits).sum())),
+        ResultRow(table, "broken rows after our repair", 0, int(dictionary.broken(bits).sum())),
     ]
 
 
-def _convergence(seed: int) -> dict[str, Any]:
-    """Best deviation by generation, with the dictionary and with each of its rivals."""
+def _convergence(variant: Variant, seed: int) -> dict[str, Sequence[float]]:
+    """Best deviation by generation, with the dictionary and with each of its rivals; infinite before any is valid."""
     problem = ruled(seed)
-    found: dict[str, Any] = {}
+    curves: dict[str, Sequence[float]] = {}
     for way in Broken:
-        rng = np.random.default_rng(seed)
-        population = PaperPopulation(
-            problem, rng, Quirks(whole_rows=True, elite=True, flat=False, broken=way), _POPULATION
-        )
+        quirks = replace(variant.quirks, broken=way)
+        population = PaperPopulation(problem, np.random.default_rng(seed), quirks, variant.population)
         curve = []
         for _ in range(GENERATIONS):
             population.step()
             curve.append(100 * population.sigma)
-        found[way.value] = curve
-    return found
+        curves[way.value] = curve
+    return curves
 
 
-def _convergence_rows(results: Sequence[Mapping[str, Any]]) -> list[GeneticRow]:
-    pairs = [_generations(each, Broken.PENALTY) for each in results]
-    without, with_ = fmean(each[0] for each in pairs), fmean(each[1] for each in pairs)
-    dead = fmean(float(np.isfinite(each[Broken.DEATH.value][-1])) for each in results)
-    ends = {way: fmean(each[way.value][-1] for each in results) for way in (Broken.PENALTY, Broken.REPAIR)}
-    return [
-        GeneticRow("figure 2", "generations without the dictionary (penalty)", 190, without),
-        GeneticRow("figure 2", "generations with the dictionary", 110, with_),
-        GeneticRow("figure 2", "generations without / with", 190 / 110, without / with_),
-        GeneticRow("figure 2", "deviation in the end, penalty, points", None, ends[Broken.PENALTY]),
-        GeneticRow("figure 2", "deviation in the end, dictionary, points", None, ends[Broken.REPAIR]),
-        GeneticRow("figure 2", "runs with death penalty that find any valid placement, share", None, dead),
+def _convergence_rows(variant: Variant, curves: Sequence[Mapping[str, Sequence[float]]]) -> list[ResultRow]:
+    """A run that never arrives counts with all GENERATIONS, so that the ratio is the least that it can be."""
+    table = variant.table
+    pairs = [generations_to_arrive(of_seed) for of_seed in curves]
+    without = [float(first or GENERATIONS) for first, _ in pairs]
+    with_ = [float(second or GENERATIONS) for _, second in pairs]
+    arrived = [[float(generation is not None) for generation in column] for column in zip(*pairs, strict=True)]
+    dead = [float(np.isfinite(of_seed[Broken.DEATH.value][-1])) for of_seed in curves]
+    rows = [
+        _mean_row(table, f"generations without the dictionary (penalty), at most {GENERATIONS}", 190, without),
+        _mean_row(table, f"generations with the dictionary, at most {GENERATIONS}", 110, with_),
+        _ratio_row(table, "generations without / with", 190 / 110, without, with_),
+        _mean_row(table, "runs without the dictionary that arrive, share", None, arrived[0]),
+        _mean_row(table, "runs with the dictionary that arrive, share", None, arrived[1]),
+        _mean_row(table, "runs with death penalty that find any valid placement, share", None, dead),
     ]
+    for way, name in ((Broken.PENALTY, "penalty"), (Broken.REPAIR, "dictionary")):
+        ends = [of_seed[way.value][-1] for of_seed in curves if np.isfinite(of_seed[way.value][-1])]
+        if ends:
+            rows.append(_mean_row(table, f"deviation in the end of valid runs, {name}, points", None, ends))
+    return rows
 
 
-def _generations(result: Mapping[str, Any], way: Broken) -> tuple[int, int]:
-    """Until within _NEAR times the larger of both ends."""
-    curves = [np.array(result[each.value]) for each in (way, Broken.REPAIR)]
-    target = _NEAR * max(float(curve[-1]) for curve in curves)
-    first, second = (int(np.argmax(curve <= target)) + 1 for curve in curves)
+def generations_to_arrive(curves: Mapping[str, Sequence[float]]) -> tuple[int | None, int | None]:
+    """With the penalty and with the dictionary: until within _NEAR times the larger of both ends; None for never."""
+    both = [np.array(curves[way.value]) for way in (Broken.PENALTY, Broken.REPAIR)]
+    ends = [float(curve[-1]) for curve in both if np.isfinite(curve[-1])]
+    first, second = (
+        int(np.argmax(reached)) + 1 if (reached := curve <= _NEAR * max(ends, default=0.0)).any() else None
+        for curve in both
+    )
     return first, second
 
 
@@ -187,29 +222,29 @@ def _measured(problem: Problem, on: Ints) -> dict[str, Any]:
     }
 
 
-def _balance_rows(results: Sequence[Mapping[str, Any]]) -> list[GeneticRow]:
-    def mean(way: str, key: str) -> float:
-        return fmean(each[way][key] for each in results)
-
-    def better(way: str, key: str) -> float:
-        return mean("default", key) / mean(way, key)
+def _balance_rows(of_seeds: Sequence[Mapping[str, Any]]) -> list[ResultRow]:
+    def values(way: str, key: str) -> list[float]:
+        return [of_seed[way][key] for of_seed in of_seeds]
 
     rows = [
-        GeneticRow("figure 3", f"deviation of the mean load, {name}, points", published, mean(way, "sigma_of_mean"))
-        for way, name, published in (("default", "default", 3.42193), ("paper", "genetic-paper", 1.10272))
+        _mean_row("figure 3", f"deviation of the mean load, {name}, points", published, values(way, "sigma_of_mean"))
+        for way, name, published in (
+            ("default", "default", 3.42193),
+            ("paper", "genetic-paper", 1.10272),
+            ("ours", "ours", None),
+        )
     ]
-    rows.append(GeneticRow("figure 3", "deviation of the mean load, ours, points", None, mean("ours", "sigma_of_mean")))
     for table, key, before, after in (
         ("figure 4", "network", 0.30489, 0.1387),
         ("figure 5", "disk", 0.26325, 0.17434),
     ):
-        name = f"sigma {key}"
+        default, paper, ours = (values(way, f"sigma {key}") for way in ("default", "paper", "ours"))
         rows += [
-            GeneticRow(table, f"{key}, default", before, mean("default", name)),
-            GeneticRow(table, f"{key}, genetic-paper", after, mean("paper", name)),
-            GeneticRow(table, f"{key}, ours", None, mean("ours", name)),
-            GeneticRow(table, f"{key}, default / genetic-paper", before / after, better("paper", name)),
-            GeneticRow(table, f"{key}, default / ours", None, better("ours", name)),
+            _mean_row(table, f"{key}, default", before, default),
+            _mean_row(table, f"{key}, genetic-paper", after, paper),
+            _mean_row(table, f"{key}, ours", None, ours),
+            _ratio_row(table, f"{key}, default / genetic-paper", before / after, default, paper),
+            _ratio_row(table, f"{key}, default / ours", None, default, ours),
         ]
     return rows
 
@@ -227,19 +262,18 @@ def _weights(seed: int) -> dict[str, Any]:
     return found
 
 
-def _weight_rows(results: Sequence[Mapping[str, Any]]) -> list[GeneticRow]:
+def _weight_rows(of_seeds: Sequence[Mapping[str, Any]]) -> list[ResultRow]:
     return [
-        GeneticRow(
-            "table 3", f"{resource}, Node{node + 1}, {name}", numbers[node], _column(results, resource, way)[node]
-        )
+        _mean_row("table 3", f"{resource}, Node{node + 1}, {name}", numbers[node], column)
         for resource, (default, paper) in _TABLE_3.items()
         for way, name, numbers in (("default", "default", default), ("paper", "genetic-paper", paper))
-        for node in range(3)
+        for node, column in enumerate(_columns(of_seeds, resource, way))
     ]
 
 
-def _column(results: Sequence[Mapping[str, Any]], resource: str, way: str) -> list[float]:
-    return [fmean(values) for values in zip(*(result[f"{resource} {way}"] for result in results), strict=True)]
+def _columns(of_seeds: Sequence[Mapping[str, Any]], resource: str, way: str) -> list[Sequence[float]]:
+    """By node its use in percent, of each seed."""
+    return list(zip(*(of_seed[f"{resource} {way}"] for of_seed in of_seeds), strict=True))
 
 
 def _mean_curve(curves: Sequence[Sequence[float]]) -> list[float]:

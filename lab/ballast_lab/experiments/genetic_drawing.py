@@ -6,8 +6,6 @@ import math
 from collections.abc import Mapping, Sequence
 from xml.sax.saxutils import escape
 
-from ballast_lab.experiments.genetic import GeneticResult
-
 _WIDTH, _HEIGHT, _LEFT, _TOP, _BOTTOM = 760.0, 380.0, 64.0, 48.0, 48.0
 _COLOURS = {
     "default": "#d62728",
@@ -19,10 +17,12 @@ _COLOURS = {
 _NAMES = {"repair": "check dictionary", "penalty": "penalty", "paper": "genetic-paper"}
 
 
-def figures(found: GeneticResult) -> Mapping[str, str]:
-    """SVG texts by file name."""
-    drawn = {"figure-2-generations.svg": _lines("Best deviation by generation, points", found.curves)}
-    for name, groups in found.bars.items():
+def figures(
+    curves: Mapping[str, Sequence[float]], bars: Mapping[str, Mapping[str, Sequence[float]]]
+) -> Mapping[str, str]:
+    """SVG texts by file name; `curves` by generation in percentage points, `bars` by node in percent."""
+    drawn = {"figure-2-generations.svg": _lines("Best deviation by generation, points", curves)}
+    for name, groups in bars.items():
         drawn[f"{name}.svg"] = _bars(f"{name.replace('-', ' ').capitalize()}, percent by node", groups)
     return drawn
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from ballast.placement.planners.node_choice import OBSERVED
 from ballast.scoring.dominant_residual import DominantResidual
+from ballast_lab.experiments import intervals
 from ballast_lab.experiments.redistributor import RedistributionRule
 from ballast_lab.experiments.results import ResultRow, Results, markdown
 from ballast_lab.experiments.rules import Choice, Residual, Stock
@@ -62,9 +63,11 @@ class Comparison:
 
 
 def summary(cases: Sequence[RedistributionCase], way: str) -> dict[str, float]:
-    """Means over the cases, and the worst and best change of the number of placed pods."""
+    """Means over the cases, the interval of the change of the number of placed pods, and its worst and best."""
     changes = [case.change(way) for case in cases]
+    interval = intervals.of_mean(changes)
     return {
+        **({} if interval is None else dict(zip(("low", "high"), interval, strict=True))),
         "count": float(np.mean([case.ways[way].count for case in cases])),
         "change": float(np.mean(changes)),
         "worst": min(changes),
@@ -115,13 +118,13 @@ _FACTORS = {"count": 1, "change": 100, "worst": 100, "best": 100, "first": 1, "v
 
 
 def _table(schedulers: Mapping[str, Mapping[str, Mapping[str, float]]]) -> str:
-    heads = ("scores of", "redistribution", "pods", "change", "worst list", "best list", "first waits after")
+    heads = ("scores of", "redistribution", "pods", "change", "95 %", "worst list", "best list", "first waits after")
     lines = (
         (
             scheduler,
             way,
             f"{numbers['count']:.0f}",
-            *(("–",) * 3 if way == NONE else (f"{100 * numbers[key]:+.2f} %" for key in ("change", "worst", "best"))),
+            *(("–",) * 4 if way == NONE else _changes(numbers)),
             f"{numbers['first']:.0f}",
             f"{100 * numbers['volume']:.1f} %",
             f"{numbers['moves']:.1f}",
@@ -130,6 +133,12 @@ def _table(schedulers: Mapping[str, Mapping[str, Mapping[str, float]]]) -> str:
         for way, numbers in ways.items()
     )
     return markdown((*heads, "volume", "evictions"), lines)
+
+
+def _changes(numbers: Mapping[str, float]) -> tuple[str, ...]:
+    change, worst, best = (f"{100 * numbers[key]:+.2f} %" for key in ("change", "worst", "best"))
+    interval = None if "low" not in numbers else (100 * numbers["low"], 100 * numbers["high"])
+    return change, intervals.shown(interval, "+.2f"), worst, best
 
 
 def compare(

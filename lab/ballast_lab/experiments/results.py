@@ -6,6 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from ballast_lab.experiments.intervals import Interval
+
 
 @dataclass(frozen=True)
 class ResultRow:
@@ -15,6 +17,8 @@ class ResultRow:
     name: str
     published: float | None
     measured: float
+    interval: Interval | None = None
+    """95 % of the mean over seeds; None for a number without seeds."""
 
 
 @dataclass(frozen=True)
@@ -29,10 +33,11 @@ class Results:
 
     def document(self) -> dict[str, Any]:
         """The content of `results.json`."""
-        rows = [
-            {"table": row.table, "name": row.name, "published": row.published, "measured": row.measured}
-            for row in self.rows
-        ]
+        rows = []
+        for row in self.rows:
+            number = {"table": row.table, "name": row.name, "published": row.published, "measured": row.measured}
+            low_high = {} if row.interval is None else {"low": row.interval[0], "high": row.interval[1]}
+            rows.append({**number, **low_high})
         return {"experiment": self.experiment, "rows": rows, **self.details}
 
 

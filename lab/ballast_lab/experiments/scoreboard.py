@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from statistics import fmean
 from typing import Any
 
+from ballast_lab.experiments import intervals
 from ballast_lab.experiments.openb.trace import POLICIES
 
 Document = Mapping[str, Any]
@@ -33,7 +34,7 @@ def openb_table(document: Document) -> str:
     """Allocated devices of our criterion and of the six published policies, from the `results.json` of a run."""
     workloads = list(dict.fromkeys(row["workload"] for row in document["rows"]))
     here = [name for name in ("fgd", "best-fit", "random") if any(row["policy"] == name for row in document["rows"])]
-    heads = ["workload", "seeds", "ballast", *POLICIES.values(), *(f"{name} here" for name in here)]
+    heads = ["workload", "seeds", "ballast", "95 %", *POLICIES.values(), *(f"{name} here" for name in here)]
     rows = []
     for work in workloads:
         ours = _allocated(document["rows"], work, "residual")
@@ -42,7 +43,9 @@ def openb_table(document: Document) -> str:
         theirs = [_allocated(document["published"], work, name) for name in POLICIES.values()]
         others = [*theirs, *(_allocated(document["rows"], work, name) for name in here)]
         cells = [f"{fmean(values):.2f}" if values else "-" for values in others]
-        rows.append([work, f"{len(ours)}", f"**{fmean(ours):.2f}**", *cells])
+        rows.append(
+            [work, f"{len(ours)}", f"**{fmean(ours):.2f}**", intervals.shown(intervals.of_mean(ours), ".2f"), *cells]
+        )
     lines = [f"| {' | '.join(line)} |" for line in [heads, ["---", *["---:"] * (len(heads) - 1)], *rows]]
     return "\n".join(lines) + "\n"
 

@@ -8,6 +8,8 @@ from xml.etree import ElementTree
 
 import pytest
 
+from ballast_lab.cli.experiments import everything
+from ballast_lab.cli.experiments.everything import EXPERIMENTS
 from lab_tests.experiments.traces import write_planetlab
 from tests.worlds.commands import Run
 
@@ -153,3 +155,29 @@ def test_windows_without_traces_say_what_to_give(run: Run, tmp_path: Path) -> No
         code, _, err = run("windows", *options)
         assert code == 2
         assert message in err
+
+
+def test_all_runs_each_experiment_into_its_folder(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    calls = []
+
+    def experiment(out: Path, **options: object) -> None:
+        calls.append(options)
+        (out / "results.json").write_text(json.dumps({"rows": [out.name]}))
+
+    table = {name: (experiment, usual) for name, (_, usual) in EXPERIMENTS.items()}
+    monkeypatch.setattr(everything, "EXPERIMENTS", table)
+    code, out, error = run("all", "--out", str(tmp_path), "--seeds", "8-39", "--jobs", "1", "-o", "json")
+    assert code == 0
+    assert set(json.loads(out)) == {"dominant-residual", "redistribution", "genetic", "power"}
+    assert "windows is left out: it needs traces" in error
+    assert all((call["seeds"], call["jobs"], call["backend"]) == ("8-39", 1, "processes") for call in calls)
+    code, out, _ = run("all", "--out", str(tmp_path), "--data", str(tmp_path))
+    assert code == 0
+    assert "openb: seeds 10" in out
+    assert run("all", "--out", str(tmp_path), "--seeds", "9-8")[0] == 2
+
+
+@pytest.mark.parametrize("name", EXPERIMENTS)
+def test_all_experiments_take_the_same_options(run: Run, name: str) -> None:
+    _, out, _ = run(name, "--help")
+    assert all(option in out for option in ("--seeds", "--data", "--backend", "--jobs", "--out", "--output"))

@@ -87,7 +87,7 @@ def test_results_have_a_row_for_each_run_and_the_published_ones_beside(data: Pat
         done.append(total)
         return lambda: done.append(1)
 
-    found = run(data, ["tiny"], ["residual", "fgd"], 2, begin=begin)  # type: ignore[arg-type]
+    found = run(data, ["tiny"], ["residual", "fgd"], [42, 43], begin=begin)  # type: ignore[arg-type]
     assert [(row["policy"], row["seed"]) for row in found["rows"]] == [
         ("residual", 42),
         ("residual", 43),

@@ -13,7 +13,6 @@ from ballast.cli.output import Output, OutputOption
 from ballast_lab.cli.experiments import options
 
 ALL = "all"
-MAX_SEEDS = 1000
 
 
 def openb(
@@ -22,7 +21,9 @@ def openb(
     ],
     workload: Annotated[str, typer.Option(metavar="NAMES", help=f"Pod lists, apart by commas, or {ALL}.")] = ALL,
     policy: Annotated[str, typer.Option(metavar="NAMES", help=f"Policies, apart by commas, or {ALL}.")] = "residual",
-    seeds: Annotated[int, typer.Option(metavar="N", help="Number of seeds, from 42 on.")] = 10,
+    seeds: Annotated[
+        str, typer.Option(metavar="N", help="The number of seeds, from 42 on, or the seeds, such as 3,5 or 0-8.")
+    ] = "10",
     jobs: options.Jobs = -1,
     backend: options.Backend = "processes",
     out: options.Out = None,
@@ -33,16 +34,17 @@ def openb(
     from ballast_lab.experiments.openb import report
     from ballast_lab.experiments.openb.policies import POLICIES
     from ballast_lab.experiments.openb.running import run
-    from ballast_lab.experiments.openb.trace import names
+    from ballast_lab.experiments.openb.trace import FIRST_SEED, names
 
-    if not 1 <= seeds <= MAX_SEEDS:
-        raise UsageError(f"--seeds {seeds}: give a number of seeds from 1 to {MAX_SEEDS}.")
+    chosen_seeds = options.seeds_of(seeds)
+    if seeds.strip().isdecimal():
+        chosen_seeds = [FIRST_SEED + seed for seed in chosen_seeds]
     options.check_jobs(jobs)
     policies, chosen = _among("--policy", policy, list(POLICIES)), _among("--workload", workload, names(data))
     if out is not None:
         _write(out, {})
     with options.spread(backend, jobs, "openb") as begin:
-        document = run(data, chosen, policies, seeds, jobs=jobs, begin=begin)
+        document = run(data, chosen, policies, chosen_seeds, jobs=jobs, begin=begin)
     text = json.dumps(document, indent=2, allow_nan=False)
     table = report.table(document)
     if out is not None:

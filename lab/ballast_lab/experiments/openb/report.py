@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from statistics import fmean, stdev
+from statistics import fmean
 from typing import Any
 from xml.sax.saxutils import escape
 
+from ballast_lab.experiments import intervals
 from ballast_lab.experiments.openb.trace import POLICIES
 
 Document = Mapping[str, Any]
@@ -20,7 +21,7 @@ def rows(document: Document) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
         "WORKLOAD",
         "POLICY",
         "ALLOCATED",
-        "SD",
+        "95 %",
         "SEEDS",
         "FAILED PODS",
         "PUBLISHED",
@@ -37,7 +38,7 @@ def rows(document: Document) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
                 work,
                 policy,
                 f"{fmean(ours):.2f}",
-                f"{stdev(ours):.2f}" if len(ours) > 1 else "-",
+                intervals.shown(intervals.of_mean(ours), ".2f"),
                 f"{len(ours)}",
                 f"{fmean(failed):.0f}",
                 f"{fmean(theirs):.2f}" if theirs else "-",

@@ -13,7 +13,7 @@ import numpy as np
 from ballast_lab.experiments import running
 from ballast_lab.experiments.openb.nodes import OpenbNodes
 from ballast_lab.experiments.openb.policies import POLICIES
-from ballast_lab.experiments.openb.trace import ARRIVING, FIRST_SEED, TraceWorkload, published, workload
+from ballast_lab.experiments.openb.trace import ARRIVING, TraceWorkload, published, workload
 
 _PERCENT = round(100 * ARRIVING)
 
@@ -60,7 +60,7 @@ def run(
     data: Path,
     workloads: Sequence[str],
     policies: Sequence[str],
-    seeds: int,
+    seeds: Sequence[int],
     *,
     jobs: int = 1,
     begin: Callable[[int], Callable[[], None]] = lambda total: lambda: None,
@@ -72,6 +72,6 @@ def run(
     """
     loaded = [workload(data, name) for name in workloads]
     beside = published(data, workloads)
-    runs = [Run(each, name, FIRST_SEED + seed) for each in loaded for name in policies for seed in range(seeds)]
+    runs = [Run(each, name, seed) for each in loaded for name in policies for seed in seeds]
     rows = running.run(Run.row, [(each,) for each in runs], jobs, begin(len(runs)))
     return {"rows": rows, "published": beside}
