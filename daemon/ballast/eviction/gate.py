@@ -189,10 +189,10 @@ class Gate:
             number = min(number, there)
             # Of the checks of single pods the first that refuses counts, so only a lower number than the one found is
             # of interest.
-            if pod.deleting and number > terminating:
-                number = terminating
-            elif pod.phase in FINISHED and number > finished:
-                number = finished
+            if pod.deleting:
+                number = min(number, terminating)
+            elif pod.phase in FINISHED:
+                number = min(number, finished)
             elif number > age and (ask_all or pod.created > youngest or pod.uid in self.history.known):
                 refusal = self._first(pod, LOOKED_NOWHERE, _OF_POD)
                 number = min(number, NUMBER[refusal.check]) if refusal else number
@@ -232,7 +232,6 @@ class Gate:
 
 def refusals(numbers: Ints) -> Iterator[tuple[str, int]]:
     """How many pods each check refused."""
-    counts = np.bincount(numbers, minlength=PASSED + 1)
-    for name, count in zip(NAMES, counts.tolist(), strict=False):
-        if count:
-            yield name, count
+    counts = np.bincount(numbers)[:PASSED]
+    for number in np.flatnonzero(counts).tolist():
+        yield NAMES[number], int(counts[number])

@@ -1,17 +1,18 @@
 from collections import Counter
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 
 import msgspec
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from ballast.eviction.check_input import Feasibility
-from ballast.eviction.gate import NAMES, PASSED, Gate, refusals
+from ballast.eviction.gate import NAMES, PASSED, Gate, Scope, refusals
 from ballast.eviction.history import History
 from ballast.eviction.rules import EvictionLimit, GateRules
-from ballast.model.pod import Owner
+from ballast.model.pod import Owner, Pod
 from ballast.model.template import Template
 from ballast.model.workload import DisruptionBudget
 from tests.worlds.shop import CHOSEN, DEPLOYMENT, NOW, SET, Shop, a_budget, a_node, a_pod
@@ -125,6 +126,101 @@ def test_time_goes_on_between_the_plan_and_the_act() -> None:
 def test_refusals_are_counted_by_name_in_order() -> None:
     numbers = np.array([NAMES.index("bare"), NAMES.index("static"), PASSED, NAMES.index("bare")])
     assert list(refusals(numbers)) == [("static", 1), ("bare", 2)]
+    assert list(refusals(Shop().gate().screen([]))) == []
+
+
+@pytest.mark.parametrize(
+    ("check", "change"),
+    [
+        ("critical", {"namespace": "kube-system"}),
+        ("bare", {"owner": None}),
+        ("local-storage", {"template": Template(local_volumes=("x",))}),
+        ("pod-selector", {"labels": {"app": "db"}}),
+        ("priority", {"priority": 50}),
+        ("opt-out", {"annotations": {"ballast.dev/exclude": "true"}}),
+        ("limit-node", {"node": "n3"}),
+        ("terminating", {"deleting": True}),
+        ("finished", {"phase": "Failed"}),
+        ("min-age", {"created": NOW - 30}),
+        ("identity", {"uid": ""}),
+    ],
+)
+def test_a_pod_that_differs_in_one_thing_is_judged_by_itself(check: str, change: dict[str, Any]) -> None:
+    pod = a_pod()
+    other = msgspec.structs.replace(pod, **change)
+    shop = Shop(
+        pod=pod,
+        others=(other, *(a_pod(f"o{i}", node="n2") for i in range(9))),
+        nodes=(a_node("n1"), a_node("n2"), a_node("n3")),
+        evicted=(a_pod("gone", node="n3", owner=None),),
+        rules=GateRules(
+            pod_selector=CHOSEN,
+            priority_below=10,
+            limit_workload=EvictionLimit(0),
+            needs_landing=False,
+            needs_confirmation=False,
+        ),
+        history=History(acting=True),
+    )
+    gate = shop.gate()
+    numbers = gate.screen([pod, other]).tolist()
+    assert [NAMES[number] if number < PASSED else None for number in numbers] == [None, check]
+
+
+def test_pods_of_one_template_workload_and_node_are_judged_once() -> None:
+    class CountingGate(Gate):
+        scopes: ClassVar[list[Scope]] = []
+
+        def first(self, pod: Pod, scope: Scope) -> int:
+            self.scopes.append(scope)
+            return super().first(pod, scope)
+
+    pod, shop = a_pod(), Shop()
+    alike = [msgspec.structs.replace(pod, name=name, uid=name) for name in ("a", "b", "c")]
+    gate = CountingGate(shop.gate().facts, shop.rules)
+    gate.screen(alike)
+    assert gate.scopes == [Scope.TEMPLATE, Scope.WORKLOAD, Scope.NODE]
+
+
+@pytest.mark.parametrize("annotation", [{"evict": "true"}, {"evict-lifts": "bare"}])
+def test_an_annotation_for_operators_lifts_nothing_on_a_pod(annotation: dict[str, str]) -> None:
+    notes = {f"ballast.dev/{key}": value for key, value in annotation.items()}
+    shop = Shop().with_pod(owner=None, annotations=notes)
+    lifted = replace(shop, rules=GateRules(min_replicas=0))
+    assert lifted.verdict("bare").allowed
+    kept = replace(shop, rules=GateRules(min_replicas=0, operator_only=frozenset(notes)))
+    assert not kept.verdict("bare").allowed
+
+
+def test_pods_are_admitted_together_or_not_at_all() -> None:
+    shop = Shop(
+        others=tuple(a_pod(f"o{i}", node=f"n{i}") for i in range(2, 5)),
+        nodes=tuple(a_node(f"n{i}") for i in range(1, 5)),
+        budgets=(a_budget(allowed=2),),
+        rules=GateRules(
+            limit_workload=EvictionLimit(0), limit_namespace=EvictionLimit(0), max_unavailable=EvictionLimit(5)
+        ),
+    )
+    gate, three = shop.gate(), (shop.pod, *shop.others[:2])
+    for outlook, check in ((Feasibility(fits=True), "pdb"), (Feasibility(fits=False), "node-fit")):
+        refusal = gate.admit_together(three, outlook)
+        assert refusal is not None
+        assert refusal.check == check
+    refusal = gate.admit(shop.pod, Feasibility(fits=False))
+    assert refusal is not None
+    assert refusal.check == "node-fit"
+    # What was refused has taken nothing of the budget; what is admitted now has.
+    assert gate.admit_together(three[:2], Feasibility(fits=True)) is None
+    refusal = gate.judge(three[2], Feasibility(fits=True))
+    assert refusal is not None
+    assert refusal.check == "pdb"
+
+
+def test_a_rehearsal_judges_by_the_same_history() -> None:
+    gate = Shop(history=History(acting=True, paused="paused by key paused")).gate()
+    refusal = gate.rehearsal().judge(a_pod())
+    assert refusal is not None
+    assert refusal.check == "paused"
 
 
 def test_a_share_is_rounded_down_but_never_below_one() -> None:
