@@ -41,12 +41,13 @@ def _alert(name: str, series: Mapping[str, str], at: str, *, fires: bool | int) 
 
 def _condition(name: str, kind: str, at: str) -> list[tuple[str, bool, dict[str, Any]]]:
     """An alert that a condition raises."""
-    return [_alert(name, {CONDITION % kind: f"{value}x60"}, at, fires=bool(value)) for value in (1, 0)]
+    return [_alert(name, {CONDITION % kind: f"{value}x80"}, at, fires=bool(value)) for value in (1, 0)]
 
 
 LEADS = 'ballast_leader{namespace="b",pod="one"}'
 WAITS = 'ballast_leader{namespace="b",pod="two"}'
 ELSEWHERE = 'ballast_leader{cluster="other",namespace="b",pod="one"}'
+MODES = 'ballast_settings_info{namespace="b",part="eviction",mode="%s"}'
 NODES = 'ballast_nodes{namespace="b",state="%s"}'
 CYCLES = 'ballast_cycles_total{namespace="b",cycle="telemetry",result="%s"}'
 WRITES = 'ballast_writes_total{namespace="b",kind="node",result="%s"}'
@@ -64,8 +65,9 @@ UNMET = 'ballast_power_unmet_replicas{namespace="b",policy="site-a"}'
 EFFECTS = 'ballast_eviction_effects_total{namespace="b",planner="relieve",result="without-effect"}'
 
 ALERTS = [
-    _alert("BallastNoLeader", {LEADS: "0x20", WAITS: "0x20"}, "10m", fires=True),
-    _alert("BallastNoLeader", {LEADS: "1x20", WAITS: "0x20"}, "10m", fires=False),
+    _alert("BallastNoLeader", {LEADS: "0x20", WAITS: "0x20", MODES % "dry-run": "1x20"}, "10m", fires=True),
+    _alert("BallastNoLeader", {LEADS: "1x20", WAITS: "0x20", MODES % "dry-run": "1x20"}, "10m", fires=False),
+    _alert("BallastNoLeader", {LEADS: "0x20", MODES % "off": "1x20"}, "10m", fires=False),
     _alert("BallastTwoLeaders", {LEADS: "1x20", WAITS: "1x20"}, "10m", fires=True),
     _alert("BallastStaleData", {AGE: "600x20", OTHER_AGE: "600x20"}, "10m", fires=True),
     _alert("BallastStaleData", {AGE: "600x20", OTHER_AGE: "20x20"}, "10m", fires=False),
@@ -73,6 +75,7 @@ ALERTS = [
     _alert("BallastFrozen", {FROZEN: "0x20"}, "10m", fires=False),
     _alert("BallastWatchFailing", {RESTARTS % "forbidden": "0+2x30"}, "20m", fires=True),
     _alert("BallastWatchFailing", {RESTARTS % "ended": "0+4x30"}, "20m", fires=False),
+    _alert("BallastWatchFailing", {RESTARTS % "absent": "0+4x30"}, "20m", fires=False),
     _alert("BallastSamplesRejected", {REJECTED: "0+3x40"}, "30m", fires=True),
     _alert("BallastSamplesRejected", {REJECTED: "3x40"}, "30m", fires=False),
     _alert("BallastDown", {FROZEN: "0x20"}, "10m", fires=True),
@@ -90,6 +93,8 @@ ALERTS = [
     *_condition("BallastPowerWaitsForBaseline", "Rebaselined", "10m"),
     *_condition("BallastPowerOverBudget", "OverBudget", "15m"),
     *_condition("BallastPlanningFailing", "PlanningFailing", "20m"),
+    *_condition("BallastPlannerStopped", "PlannerStopped", "10m"),
+    *_condition("BallastRateUsedUp", "RateUsedUp", "70m"),
     *_condition("BallastPodsGated", "BatchGatesHeld", "10m"),
     *_condition("BallastBatchGivenUp", "BatchGivenUp", "10m"),
     *_condition("BallastStateNotSaved", "StateNotSaved", "10m"),
@@ -100,7 +105,7 @@ ALERTS = [
     _alert("BallastDown", {LEADS: "1x20"}, "10m", fires=False),
     _alert("BallastDown", {LEADS: "1x5 _x40", ELSEWHERE: "1x60"}, "30m", fires=1),
     _alert("BallastDown", {LEADS: "1x5 _x40", ELSEWHERE: "1x5 _x40"}, "30m", fires=2),
-    _alert("BallastNoLeader", {LEADS: "0x20", ELSEWHERE: "1x20"}, "10m", fires=1),
+    _alert("BallastNoLeader", {LEADS: "0x20", ELSEWHERE: "1x20", MODES % "on": "1x20"}, "10m", fires=1),
     _alert("BallastNodesUnknown", {NODES % "known": "90x40", NODES % "silent": "10x40"}, "30m", fires=True),
     _alert("BallastNodesUnknown", {NODES % "known": "99x40", NODES % "silent": "1x40"}, "30m", fires=False),
     _alert("BallastSamplesRejected", {REJECTED: "0+4x60", NODES % "known": "4999x60"}, "50m", fires=False),

@@ -158,7 +158,8 @@ class Reflector(Generic[T]):
             reason, wait, problem = self._follow()
             if self._stop.is_set():
                 return
-            self._metrics.watch_restarts.labels(self.kind, reason).inc()
+            if reason != "absent":
+                self._metrics.watch_restarts.labels(self.kind, reason).inc()
             healthy = reason in ("ended", "absent") or self._clock.monotonic() - began > LONGEST_WAIT
             quick = self._clock.monotonic() - began < 1.0
             failures = 0 if healthy and not quick else failures + 1
