@@ -272,6 +272,27 @@ CONDITION_TYPES: Mapping[str, ConditionType] = {
 }
 """Causes come before what follows from them."""
 
+OF_THE_LEADER = frozenset(
+    (
+        "PublishingFailing",
+        "CraneFailing",
+        "Contended",
+        "SecondBallast",
+        "PodUsageUnknown",
+        "BudgetsUnsatisfiable",
+        "PlanningFailing",
+        "LandingNotSteered",
+        "PlannerStopped",
+        "RateUsedUp",
+        "ReservationsNotHeld",
+        "EvictionsHalted",
+        "BatchGatesHeld",
+        "BatchNotSteered",
+        "BatchGivenUp",
+    )
+)
+"""Types that only a replica which leads can know."""
+
 OWN_TROUBLES: Mapping[str, ConditionType] = {
     "NoData": ConditionType(
         "Nothing is known about any node yet",
@@ -290,6 +311,11 @@ OWN_TROUBLES: Mapping[str, ConditionType] = {
         "The last cycle of a job ended with an error.",
         "Read its sentence; the next cycle tries again.",
     ),
+    "LeaderUnreachable": ConditionType(
+        "The leader cannot be asked",
+        "This replica stands by, and does not know what acting parts do.",
+        "Ask the leader; in the seconds after a change of leader, ask again.",
+    ),
     "NotReady": ConditionType(
         "The daemon is not ready",
         "The caches have not synced, or no cycle has ended.",
@@ -298,9 +324,3 @@ OWN_TROUBLES: Mapping[str, ConditionType] = {
     ),
 }
 """What is wrong beside conditions; it follows from them."""
-
-
-def rank_of(name: str) -> Rank:
-    """PARTIAL for a type that this version does not know."""
-    known = CONDITION_TYPES.get(name) or OWN_TROUBLES.get(name)
-    return known.rank if known is not None else Rank.PARTIAL

@@ -2,6 +2,7 @@
 
 import math
 import threading
+from collections.abc import Iterable
 from datetime import UTC, datetime
 
 import msgspec
@@ -54,6 +55,14 @@ class Conditions:
             self.set(condition, reason, message, source=source)
         else:
             self.clear(condition, source=source)
+
+    def forget(self, conditions: Iterable[str]) -> None:
+        """As if these had never been set."""
+        with self._lock:
+            for condition in conditions:
+                self._by_type.pop(condition, None)
+                self._held.pop(condition, None)
+                self._metrics.condition.labels(condition).set(condition in GOOD)
 
     def list(self) -> tuple[StatusCondition, ...]:
         """All of them by type."""

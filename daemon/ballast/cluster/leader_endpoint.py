@@ -11,6 +11,7 @@ import structlog
 from ballast.base.clock import Clock
 from ballast.base.errors import ClusterError, Forbidden, NotFound
 from ballast.cluster.client import KubeApi
+from ballast.cluster.leader_page import PAGE_PORT
 from ballast.cluster.threads import going
 from ballast.cluster.write import MERGE_PATCH, Result, Write, WriteOutcome, WriteTarget, object_path
 from ballast.cluster.writer import Writer
@@ -44,7 +45,7 @@ class LeaderEndpoint:
     def __init__(self, api: KubeApi, writer: Writer, clock: Clock, service: str, place: OwnPlace) -> None:
         self._api, self._writer, self._clock = api, writer, clock
         self._service, self._place = service, place
-        self._wanted, self._port = False, 0
+        self._wanted, self._port, self._page = False, 0, 0
         self._changed = threading.Event()
         self._stop = threading.Event()
         self._warned = False
@@ -52,9 +53,12 @@ class LeaderEndpoint:
         """When the thread last came round (monotonic)."""
         self._thread = threading.Thread(target=self._run, name="leader-endpoint", daemon=True)
 
-    def start(self, port: int) -> None:
-        """`port` is the extender's. Begins without the endpoint: a container that died as leader left it behind."""
-        self._port = port
+    def start(self, port: int, page: int | None = None) -> None:
+        """`port` is the extender's, `page` that of the page where it is another one.
+
+        Begins without the endpoint: a container that died as leader left it behind.
+        """
+        self._port, self._page = port, port if page is None else page
         if not self._place.pod or not self._place.namespace:
             self._warn("POD_NAME and POD_NAMESPACE are not set")
             return
@@ -108,7 +112,7 @@ class LeaderEndpoint:
         current = self._read(self._path)
         if leads:
             endpoint_slice = self._slice()
-            if current is not None and all(current.get(key) == endpoint_slice[key] for key in ("endpoints", "ports")):
+            if current is not None and _says(current, endpoint_slice):
                 return True
             return self._is_settled(
                 self._create(endpoint_slice) if current is None else self._patch(endpoint_slice, "this replica leads")
@@ -137,6 +141,7 @@ class LeaderEndpoint:
                     "kubernetes.io/service-name": self._service,
                     "endpointslice.kubernetes.io/managed-by": "ballast.dev",
                 },
+                "annotations": {PAGE_PORT: str(self._page)},
             },
             "addressType": f"IPv{ip_address(address).version}",
             "endpoints": [{"addresses": [address], "conditions": {"ready": True}, "targetRef": target}],
@@ -217,3 +222,10 @@ class LeaderEndpoint:
         if not self._warned:
             _log.warning("the extender's Service does not lead to this leader", why=why)
         self._warned = True
+
+
+def _says(current: dict[str, Any], wanted: dict[str, Any]) -> bool:
+    """Whether the EndpointSlice says already what is wanted."""
+    page = (current["metadata"].get("annotations") or {}).get(PAGE_PORT)
+    same = all(current.get(key) == wanted[key] for key in ("endpoints", "ports"))
+    return same and page == wanted["metadata"]["annotations"][PAGE_PORT]

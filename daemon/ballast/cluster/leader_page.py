@@ -17,9 +17,7 @@ import urllib3
 from ballast.base.clock import Clock
 from ballast.base.deadlines import deadline, keep_deadlines
 from ballast.base.errors import NOT_JSON, BallastError, ClusterError
-from ballast.base.text import host_and_port
 from ballast.cluster.client import KubeApi
-from ballast.cluster.write import object_path
 
 PAGE_PORT = "ballast.dev/page-port"
 """Annotation of the EndpointSlice: the port of the page, where the extender may have one of its own."""
@@ -100,7 +98,9 @@ class LeaderPage:
             raise self._unreachable(str(error)) from error
         if len(body) > MOST_BYTES:
             raise self._unreachable(f"its answer has more than {MOST_BYTES:,} bytes")
-        return LeaderAnswer(answer.status, {name: answer.headers[name] for name in KEPT if name in answer.headers}, body)
+        return LeaderAnswer(
+            answer.status, {name: answer.headers[name] for name in KEPT if name in answer.headers}, body
+        )
 
     def _unreachable(self, why: str) -> LeaderUnreachable:
         who = self._standing_by() or "this replica has just begun to lead"
@@ -131,12 +131,13 @@ class LeaderPage:
             found = _decoder.decode(self._api.get(self._path, timeout=CONNECT_TIMEOUT))
             endpoint = next(iter(found.endpoints or ()), None)
             port = found.metadata.annotations.get(PAGE_PORT, "")
-            if endpoint is None or not port.isdecimal() or endpoint.targetRef.name == (self._pod or ""):
+            if endpoint is None or not port.isdecimal() or endpoint.target.name == (self._pod or ""):
                 return ""
             address = str(ip_address(next(iter(endpoint.addresses), "")))
         except (*NOT_JSON, ValueError) as error:
             raise ClusterError(f"the EndpointSlice of the extender's Service cannot be read: {error}") from error
-        return f"{'https' if self._tls else 'http'}://{host_and_port(address, int(port))}"
+        host = f"[{address}]" if ":" in address else address
+        return f"{'https' if self._tls else 'http'}://{host}:{port}"
 
 
 class _Meta(msgspec.Struct):
@@ -149,7 +150,7 @@ class _Target(msgspec.Struct):
 
 class _Endpoint(msgspec.Struct):
     addresses: list[str]
-    targetRef: _Target = msgspec.field(default_factory=_Target)
+    target: _Target = msgspec.field(default_factory=_Target, name="targetRef")
 
 
 class _Slice(msgspec.Struct):

@@ -12,12 +12,15 @@ import structlog
 
 from ballast.actuation.scaling.targets import kinds_of
 from ballast.base.clock import Clock
+from ballast.base.condition_types import OF_THE_LEADER
 from ballast.base.errors import BallastError, SettingsError
 from ballast.cluster.conditions import SavedConditions
 from ballast.cluster.context import Context
 from ballast.cluster.leader_endpoint import LeaderEndpoint, OwnPlace
+from ballast.cluster.leader_page import LeaderPage, Tls
 from ballast.cluster.objects.object_budget import too_large
 from ballast.cluster.token_review import TokenReviewer
+from ballast.cluster.write import object_path
 from ballast.extender import strategies
 from ballast.extender.decisions import ExtenderService
 from ballast.extender.sibling_usage import SiblingUsage
@@ -43,6 +46,7 @@ from ballast.serving.callers import Callers
 from ballast.serving.history import hot_of
 from ballast.serving.refusals import Refusals
 from ballast.serving.server import Server
+from ballast.serving.standby import Leader
 from ballast.settings import Mode, Settings, check_run
 from ballast.telemetry.pod_usage_cache import PodUsageCache
 
@@ -124,7 +128,9 @@ class Daemon:
         explain = self.eviction.explain if evicts else _no_evictions
         score = partial(self.extender.node_score, settings.publishing.strategy)
         ledger = LedgerReader(context, self.eviction.tally)
-        answers = DaemonAnswers(health.ready, health.alive, self.extender.scores_of, explain, score, ledger)
+        answers = DaemonAnswers(
+            health.ready, health.alive, self.extender.scores_of, explain, score, ledger, _leader(context, board)
+        )
         self.servers = self._listeners(answers)
         context.leadership.subscribe(self._gained, self._lost)
 
@@ -147,7 +153,7 @@ class Daemon:
         if context.acting:
             context.switches.start()
             context.events.start()
-            self._endpoint.start(extender)
+            self._endpoint.start(extender, self.port)
             self.state_saver.start()
             context.leadership.start()
         stop = stop or threading.Event()
@@ -280,6 +286,7 @@ class Daemon:
 
     def _lost(self) -> None:
         self.progress.lost()
+        self.context.conditions.forget(OF_THE_LEADER)
         self.context.ledger.forget()
         if self.power is not None:
             self.power.lost()
@@ -319,6 +326,7 @@ def _board(context: Context, config: list[dict[str, Any]], max_age: float) -> Bo
         clock=context.clock,
         conditions=lambda: [sentences.condition(item) for item in context.conditions.list()],
         leader=context.leadership.is_leader,
+        follows=lambda: context.acting and not context.leadership.is_leader(),
         paused=context.paused,
         config=config,
         max_age=max_age,
@@ -337,6 +345,22 @@ def _no_evictions(namespace: str, name: str) -> None:
 def _endpoint(context: Context) -> LeaderEndpoint:
     place = OwnPlace(*map(os.environ.get, ("POD_NAME", "POD_NAMESPACE", "POD_IP")))
     return LeaderEndpoint(context.api, context.writer, context.machine_clock, context.settings.extender.service, place)
+
+
+def _leader(context: Context, board: Board) -> Leader:
+    http, service = context.settings.http, context.settings.extender.service
+    namespace = os.environ.get("POD_NAMESPACE") or context.namespace
+    collection = f"/apis/discovery.k8s.io/v1/namespaces/{namespace}/endpointslices"
+    tls = Tls(http.tls_cert_file, http.tls_key_file) if http.tls_cert_file and http.tls_key_file else None
+    page = LeaderPage(
+        context.api,
+        context.machine_clock,
+        path=object_path(collection, service),
+        pod=os.environ.get("POD_NAME"),
+        tls=tls,
+        standing_by=context.leadership.standing_by,
+    )
+    return Leader(board.follows, page.get)
 
 
 def _at_once(*stops: Callable[[], None]) -> None:

@@ -15,6 +15,7 @@ from starlette.routing import BaseRoute, Route
 from ballast import __version__
 from ballast.answers.api import CycleRecord, SnapshotSummary, Status
 from ballast.base.clock import SystemClock
+from ballast.base.errors import BallastError
 from ballast.base.parts import Part
 from ballast.model.snapshot import Snapshot
 from ballast.serving import activity
@@ -25,6 +26,7 @@ from ballast.serving.openapi import DOCUMENT
 from ballast.serving.overview import own_troubles, troubles
 from ballast.serving.page_api import PageApi
 from ballast.serving.rendering import Rendered
+from ballast.serving.standby import LeaderQuestions, merge_status
 
 
 class Api:
@@ -33,6 +35,9 @@ class Api:
     def __init__(self, board: Board, answers: DaemonAnswers) -> None:
         self._board, self._answers = board, answers
         self._limit, self._one = RateLimit(SystemClock()), CapacityLimiter(1)
+        self._leader = answers.leader
+        if answers.leader is not None:
+            self._questions = LeaderQuestions(answers.leader)
         self._power, self._plans, self._evictions = CachedDocument(), CachedDocument(), CachedDocument()
 
     def routes(self) -> list[BaseRoute]:
@@ -70,7 +75,13 @@ class Api:
             conditions=conditions,
             troubles=[],
         )
-        found = troubles(conditions, leader=leader, own=own_troubles(status))
+        own = list(own_troubles(status))
+        if self._leader is not None and self._leader.follows():
+            try:
+                return _json(merge_status(status, await self._questions.ask(request)))
+            except BallastError as error:
+                own.append(("LeaderUnreachable", str(error)))
+        found = troubles(conditions, leader=leader, own=own)
         return _json(msgspec.structs.replace(status, troubles=found))
 
     async def nodes(self, request: Request) -> Response:

@@ -23,6 +23,7 @@ from ballast.serving.exposition import Exposition
 from ballast.serving.extender import ExtenderRoutes, Scheduling
 from ballast.serving.health import HealthRoutes
 from ballast.serving.refusals import Refusals
+from ballast.serving.standby import Standby
 from ballast.serving.watcher import Watcher
 
 MAX_BODY = 64 * 1024
@@ -72,6 +73,8 @@ def create_app(
     around = [Middleware(BrowserHosts, hosts, refusals.count)]
     if reviewed is not None:
         around.append(Middleware(Reviewed, *reviewed, SystemClock(), refusals.count))
+    if answers.leader is not None:
+        around.append(Middleware(Standby, answers.leader))
     return _app(routes, refusals, around)
 
 

@@ -13,6 +13,7 @@ from ballast.base.clock import Clock, SystemClock
 from ballast.model.snapshot import Snapshot
 from ballast.serving.history import FleetHistory
 from ballast.serving.rendering import Rendered
+from ballast.serving.standby import Leader
 
 __all__ = ["Board", "Check", "CycleRecord", "DaemonAnswers"]
 
@@ -56,6 +57,9 @@ class DaemonAnswers:
     ledger: Callable[[], LedgerAnswer] = _empty_ledger
     """It may be slow. Raises BallastError where it cannot be read now."""
 
+    leader: Leader | None = None
+    """Who answers for acting parts while this replica follows; None: this one always does."""
+
 
 @dataclass
 class Board:
@@ -82,6 +86,9 @@ class Board:
 
     leader: Callable[[], bool] = lambda: False
     """Whether this replica leads."""
+
+    follows: Callable[[], bool] = lambda: False
+    """Whether it would act if it led, and does not lead."""
 
     paused: Callable[[str], str | None] = lambda part: None
     """Why a part is paused, None where it is not."""

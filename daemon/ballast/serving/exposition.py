@@ -9,6 +9,7 @@ from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
 
 from ballast import __version__
+from ballast.base.condition_types import OF_THE_LEADER
 from ballast.base.metrics import Metrics
 from ballast.base.parts import Part
 from ballast.model.snapshot import Snapshot
@@ -17,6 +18,9 @@ from ballast.serving.rendering import LOADS, SCORE, SPREAD
 
 BOUNDS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
 """Upper bounds of the buckets of ballast_load."""
+
+OF_LEADER = ("ballast_eviction", "ballast_planning_", "ballast_power_", "ballast_batch_")
+"""Beginnings of the names of families that a standby leaves out: it would show 0 for what it does not know."""
 
 _EOF = b"# EOF\n"
 _SUFFIXES = {"counter": ("_total",), "histogram": ("_bucket", "_sum", "_count"), "info": ("_info",)}
@@ -37,7 +41,8 @@ class Exposition:
         self._metrics.leader.set(self._board.leader())
         encode, content_type = choose_encoder(accept)
         rendered = self._board.current()
-        parts = [encode(self._metrics.registry), encode(self._own)]
+        counted = _Standbys(self._metrics.registry) if self._board.follows() else self._metrics.registry
+        parts = [encode(counted), encode(self._own)]
         level = self._board.node_metrics
         shown = rendered is not None and (level == "all" or (level == "primary" and self._board.leader()))
         families = rendered.families[level == "all"].plain() if rendered is not None and shown else b""
@@ -52,6 +57,21 @@ def exported_names() -> frozenset[str]:
     families = [*metrics.registry.collect(), *own]
     names = {family.name + suffix for family in families for suffix in _SUFFIXES.get(family.type, ("",))}
     return frozenset({*names, *LOADS, SPREAD[0], SCORE[0], *_PROCESS})
+
+
+class _Standbys:
+    """What a registry has without that of which only the leader knows."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self._registry = registry
+
+    def collect(self) -> Iterator[Metric]:
+        for family in self._registry.collect():
+            if family.name.startswith(OF_LEADER):
+                continue
+            if family.name == "ballast_condition":
+                family.samples = [each for each in family.samples if each.labels["type"] not in OF_THE_LEADER]
+            yield family
 
 
 class _BoardCollector(Collector):

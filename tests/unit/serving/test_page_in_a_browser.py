@@ -369,7 +369,7 @@ def test_nothing_planned_yet_is_said_in_words(tab: Tab) -> None:
         tab.open(f"http://127.0.0.1:{port}/#power")
         assert "No power policy is set." in tab.text("#view-power")
         tab.go("#plans")
-        assert "No plan has been made yet." in tab.text("#view-plans")
+        assert "The leader has made no plan yet." in tab.text("#view-plans")
         tab.go("#evictions")
         assert "no pod has been evicted" in tab.text("#view-evictions")
         assert "no room is reserved now" in tab.text("#view-evictions")

@@ -71,7 +71,7 @@ function drawRecent() {
   more.addEventListener("click", () => { limit += MORE; drawRecent(); $("evictions-more")?.focus(); });
   say($("evictions-count"), document_.recent.length ? `${number(kept.length)} of ${number(shown.length)} shown` : "");
   $("evictions-recent").replaceChildren(kept.length ? element("ol", { class: "evictions" }, ...kept.map(card)) :
-    element("p", {}, nothing(document_.recent.length ? "none matches the filter" : document_.mode === "on" ? "no pod has been evicted yet" : "no pod has been evicted: the mode is not on")), more);
+    element("p", {}, nothing(document_.recent.length ? "none matches the filter" : document_.mode === "on" ? "the leader remembers no eviction; Last 24 hours has the counts" : "no pod has been evicted: the mode is not on")), more);
 }
 
 function reservations() {

@@ -66,7 +66,7 @@ function obstacles() {
   const list = [...summed].map(([check, pods]) => ({ check, pods })).sort((a, b) => b.pods - a.pods), most = Math.max(1, ...list.map(each => each.pods));
   if (held) return tile("What holds it back", "#evictions", big("held", "failed"), small(held));
   if (state.status.modes.eviction === "off") return tile("What holds it back", null, big("off"), small("BALLAST_EVICTION__MODE=dry-run makes plans and evicts nothing."));
-  if (!list.length) return tile("What holds it back", "#plans", big("nothing"), small(considered ? "No pod was refused." : done.plans ? "No pod had to be considered." : "No plan has been made yet."));
+  if (!list.length) return tile("What holds it back", "#plans", big("nothing"), small(considered ? "No pod was refused." : done.plans ? "No pod had to be considered." : "The leader has made no plan yet."));
   const rows = list.slice(0, 5).map(each => {
     const fill = element("span", { class: "soft-fill" });
     fill.style.width = `${each.pods / most * 100}%`;

@@ -74,7 +74,7 @@ function drawList() {
   say($("plans-count"), plans.length ? `${count(plans.length, "plan")}, newest first` : "");
   $("plans-list").replaceChildren(...(shown.length ? [element("ol", { class: "rows" }, ...shown.map(each => element("li", {}, element("a", { href: `#plans/${encodeURIComponent(each.id)}${kind ? `?kind=${kind}` : ""}`, "aria-current": each.id === plan?.id ? "true" : null },
     element("span", { class: "when" }, when(each.time)), " ", element("strong", {}, each.kind), " ", tag(each.mode === "on" ? "on" : each.mode, each.mode), element("span", { class: "sentence" }, ` ${each.sentence || `${count(each.moves, "move")}, ${number(each.refused)} refused`}`)))))] :
-    [element("p", {}, nothing(plans.length ? "No plan of this kind." : "No plan has been made yet. Planning needs a leader, two complete cycles, and a mode other than off."))]));
+    [element("p", {}, nothing(plans.length ? "No plan of this kind." : "The leader has made no plan yet. Planning needs a leader, two complete cycles, and a mode other than off."))]));
 }
 
 export async function refreshPlans() {
