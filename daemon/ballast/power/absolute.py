@@ -27,17 +27,21 @@ from ballast.power.controller_state import (
     ControllerResult,
     ControllerState,
     EnergyMeter,
+    FeedHistory,
     FeedReading,
     PowerPlan,
     Ramp,
     Reason,
     Sample,
 )
-from ballast.power.fit import fill, shed, within_bounds
+from ballast.power.fit import claimed, fill, restored, shed, within_bounds
 from ballast.power.policy import PowerPolicy
 from ballast.power.sections import ForeignChanges, Side, WhenSilent
 
 ZERO = Fraction(0)
+
+STEADY = Fraction(600)
+"""Seconds after which the dead band ends: what the feed carried for so long is used."""
 
 
 def observe(
@@ -53,7 +57,7 @@ def observe(
     assert at is not None
     assert watts is not None
     if state.seen is not None and at - state.seen >= policy.fallback.after:
-        state = state.settled()
+        state = state.interrupted()
     before = state.measured
     running = {name: autoscaled[name].running if name in autoscaled else count for name, count in replicas.items()}
     state = state.with_sample(at, sample.time, watts, policy.confirm.below, feed_for(policy, policy.drawn(running)))
@@ -182,10 +186,11 @@ class _AbsoluteTick:
         if not targets:
             return ControllerResult(self._refer(ZERO).settled(), Reason.INSIDE)
         watts = measured.confirmed
-        usable = carried(self.policy, watts if self.bound is None else min(watts, self.bound))
+        usable = self._carried(watts)
         present = {target.name: target.current for target in targets}
         load = self.policy.drawn(present)
-        tick = replace(self, targets=targets, present=present, load=load, usable=usable, repaired=repaired)
+        state = replace(self.state, history=self._history(self._carried(measured.watts)))
+        tick = replace(self, state=state, targets=targets, present=present, load=load, usable=usable, repaired=repaired)
         if load > usable:
             return tick._fall()
         # The newest sample is far below the one before. That may be one bad sample, so only a part of the fall counts
@@ -193,6 +198,21 @@ class _AbsoluteTick:
         if measured.confirmed != measured.watts:
             return tick._stay(Reason.UNCONFIRMED)
         return tick._rise()
+
+    def _carried(self, watts: Fraction) -> Fraction:
+        return carried(self.policy, watts if self.bound is None else min(watts, self.bound))
+
+    def _history(self, usable: Fraction) -> FeedHistory:
+        """What the feed carried lately, with this tick."""
+        past = self.state.history
+        if past is None:
+            return FeedHistory.begun(self.at, usable)
+        return past.add(self.at, usable, fresh=self.fresh, keep=max(STEADY, self.policy.increase.window))
+
+    def _low(self, length: Fraction) -> Fraction | None:
+        """The least that the feed carried in the last `length` seconds; None where that is not known."""
+        assert self.state.history is not None
+        return self.state.history.low(self.at, length) if length else self.usable
 
     def _fall(self) -> ControllerResult:
         """The load is above the watts: as many replicas go as have to, at once unless `decrease` has a window."""
@@ -218,14 +238,40 @@ class _AbsoluteTick:
         if all(target.current >= target.maximum for target in self.targets):
             unmet = floor(spare / self._average())
             return self._cancel(Reason.AT_LIMIT if unmet else Reason.INSIDE, unmet)
+        if self._due(self.usable) or self._uncaps():
+            return self._wait()
+        steady = self._low(STEADY)
+        if steady is not None and self._fits(steady):
+            return self._raise(steady)
+        return self._cancel(Reason.INSIDE if self._fits(self.usable) else Reason.ROUNDS_TO_ZERO)
+
+    def _fits(self, level: Fraction) -> bool:
+        """Whether a replica more fits into these watts, in the place of lower priorities where need be."""
         # Whole numbers, since this is asked of thousands of targets in every tick.
         watts, unit = self.policy.whole_watts
-        room = floor(spare * unit)
-        if not any(target.current < target.maximum and watts[target.name] <= room for target in self.targets):
-            return self._cancel(Reason.ROUNDS_TO_ZERO)
-        if self.usable >= self._rises_from() or self._uncaps():
-            return self._wait()
-        return self._cancel(Reason.INSIDE)
+        room = floor((level - self.load) * unit)
+        if any(target.current < target.maximum and watts[target.name] <= room for target in self.targets):
+            return True
+        claim = self._claim()
+        return claim is not None and claim <= level
+
+    def _claim(self) -> Fraction | None:
+        """The watts from which on a higher priority gets back what a lower one has."""
+        if len({target.priority for target in self.targets}) < 2:
+            return None
+        return claimed(self.targets, restore_first=self.policy.restore_first)
+
+    def _due(self, level: Fraction) -> bool:
+        """Whether these watts are enough for a rise: the dead band holds it back.
+
+        So it does where a higher priority gets back what lower ones have.
+        """
+        if not self._fits(level):
+            return False
+        if level >= self._rises_from():
+            return True
+        claim = self._claim()
+        return claim is not None and claim * (1 + self.policy.deadband) <= level
 
     def _rises_from(self) -> Fraction:
         """The watts from which on a rise is due.
@@ -237,32 +283,36 @@ class _AbsoluteTick:
             return max(self.load, self.policy.floor) * (1 + self.policy.deadband)
         return max(self.load + self._average(), self.policy.floor) * (1 + 2 * self.policy.deadband)
 
-    def _uncaps(self) -> bool:
-        """Whether the watts carry the originals of all autoscalers, and some have less.
+    def _uncaps(self, level: Fraction | None = None) -> bool:
+        """Whether the watts (`level`; None: the present ones) carry the originals of all autoscalers, and some lack.
 
         Then the shortage is over: waiting for the dead band too could leave the last caps in force for ever.
         """
         short = [t for t in self.targets if t.name in self.autoscaled and t.current < t.maximum]
         if not short:
             return False
-        counts = fill(self.targets, self.usable, restore_first=self.policy.restore_first)
+        counts = fill(self.targets, self.usable if level is None else level, restore_first=self.policy.restore_first)
         return all(counts[target.name] >= target.maximum for target in short)
 
     def _wait(self) -> ControllerResult:
         """A rise is due; it comes when the window has carried it, with what its lowest sample carries."""
         side, window = self.policy.increase, self._window(1)
-        tick = self._pending(1, window)
-        # One sample is no window: it takes a second one to show that the watts have stayed.
-        open_still = self.at - window.since < side.window or window.count < 2
-        if side.window and open_still and not self._underway(1):
-            reason = Reason.INCREASE_DETECTED if window.count == 1 else Reason.WAITING
-            return tick._plan(self.present, self.repaired or reason)
-        counts = fill(self.targets, window.low, restore_first=self.policy.restore_first)
+        if self._underway(1):
+            return self._raise(self.usable)
+        level = self._low(side.window)
+        if level is not None and (level == self.usable or self._due(level) or self._uncaps(level)):
+            return self._raise(level)
+        reason = Reason.INCREASE_DETECTED if window.count == 1 else Reason.WAITING
+        return self._pending(1, window)._plan(self.present, self.repaired or reason)
+
+    def _raise(self, level: Fraction) -> ControllerResult:
+        """The rise to what these watts carry. Where lower priorities have to give way, they do so first."""
+        tick = self._pending(1, self._window(1))
+        counts = restored(self.targets, level, restore_first=self.policy.restore_first)
         if counts == self.present:
-            # The lowest sample carries nothing more. A new window forgets it, else it would block every later rise.
-            tick = self._pending(1, ChangeWindow.opened(self.at, self.usable))
             return tick._plan(self.present, self.repaired or Reason.WAITING)
-        return tick._step(side, counts, Reason.SCALED_UP)
+        fewer = {name: min(count, self.present[name]) for name, count in counts.items()}
+        return tick._step(self.policy.increase, counts if fewer == self.present else fewer, Reason.SCALED_UP)
 
     def _underway(self, sign: int) -> bool:
         """Whether `maxStep` has cut a change in this direction, so that the rest needs no window."""

@@ -137,7 +137,7 @@ def is_emergency(policy: PowerPolicy, state: ControllerState, watts: Fraction | 
 
 def resumed(state: ControllerState) -> ControllerState:
     """The state after a restart or a long silence: a window starts again, it is never shortened."""
-    return replace(state.settled(), alarm=None, seen=None)
+    return replace(state.interrupted(), alarm=None, seen=None)
 
 
 def rebaselined(state: ControllerState) -> ControllerState:

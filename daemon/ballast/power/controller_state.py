@@ -98,6 +98,40 @@ class FeedReading:
 
 
 @dataclass(frozen=True, slots=True)
+class FeedHistory:
+    """What the feed allowed lately, since `since` (seconds): each (end, watts) is the lowest up to its end.
+
+    Watts and ends both rise, since a lower value hides the ones before it: the lowest since a time is the first entry
+    that ends at it or later. The last entry ends now.
+    """
+
+    since: Fraction
+    lows: tuple[tuple[Fraction, Fraction], ...]
+    samples: int = 1
+    """Distinct samples so far, 2 for more."""
+
+    @classmethod
+    def begun(cls, at: Fraction, watts: Fraction) -> FeedHistory:
+        """The history of one sample."""
+        return cls(at, ((at, watts),))
+
+    def add(self, at: Fraction, watts: Fraction, *, fresh: bool, keep: Fraction) -> FeedHistory:
+        """With a tick at which the feed allows `watts`; the value before holds until then. Older than `keep`: left out.
+
+        `fresh`: the feed has a new sample.
+        """
+        ends = [*self.lows[:-1], (at, self.lows[-1][1]), (at, watts)]
+        lows = tuple((end, low) for end, low in ends if end > at - keep and (low < watts or (end, low) == (at, watts)))
+        return FeedHistory(self.since, lows[: 1 + [low for _, low in lows].index(watts)], min(2, self.samples + fresh))
+
+    def low(self, at: Fraction, length: Fraction) -> Fraction | None:
+        """The least watts of the last `length` seconds; None where they, or two samples, are not there yet."""
+        if at - self.since < length or self.samples < 2:
+            return None
+        return next(low for end, low in self.lows if end > at - length or end == at)
+
+
+@dataclass(frozen=True, slots=True)
 class EnergyMeter:
     """What was used since the beginning of a period: joules until `at` (seconds), and the watts drawn since."""
 
@@ -176,6 +210,8 @@ class ControllerState:
     """Time (seconds) of the newest valid sample, or the time since which none has come."""
     measured: FeedReading | None = None
     """The newest distinct sample of the feed."""
+    history: FeedHistory | None = None
+    """Of an absolute budget: what the feed allowed lately."""
     energy: EnergyMeter | None = None
     """What was used in this period, with a budget of energy."""
     entitled: Mapping[str, int] = field(default_factory=dict)
@@ -205,11 +241,15 @@ class ControllerState:
     def lasting(self) -> ControllerState:
         """The state without what every sample changes; if the rest is the same, it need not be saved again."""
         energy = None if self.energy is None else self.energy.coarse()
-        return replace(self, seen=None, measured=None, window=None, alarm=None, energy=energy)
+        return replace(self, seen=None, measured=None, window=None, alarm=None, history=None, energy=energy)
 
     def settled(self) -> ControllerState:
         """The state in STABLE, without window and ramp; the reference stays."""
         return replace(self, mode=ControllerMode.STABLE, window=None, ramp=None)
+
+    def interrupted(self) -> ControllerState:
+        """The state after a restart or a silence: windows start again, they are never shortened."""
+        return replace(self.settled(), history=None)
 
     def with_sample(
         self, at: Fraction, time: Fraction | None, watts: Fraction, below: Fraction = NONE, runs: Fraction = NONE
