@@ -30,6 +30,7 @@ from ballast.scoring import crane, dominant_residual, load_aware, load_variation
 from ballast.scoring.blend import Blend
 from ballast.scoring.demand import DEFAULT_REQUESTS
 from ballast.scoring.dominant_residual import HOUR, DominantResidual
+from ballast.scoring.fleet import Fleet
 from ballast.scoring.load_aware import LoadAware
 from ballast.scoring.protocol import Strategy
 from ballast.scoring.scores import Scores
@@ -51,6 +52,12 @@ FEW_UNSEEN = 8
 """So many decisions about pods that the watch has not shown take the best node. The next ones go apart: nobody knows
 what runs there by now, and what does not exist must not count.
 """
+
+LATE_FROM = 0.5
+"""The share of the greatest age of a snapshot from which its scores count less: one cycle at least has failed then."""
+
+BLIND_LAG = 60.0
+"""Seconds by which the watch of pods lags when scores count for nothing any more."""
 
 STANDARD = Pod("", "standard", shape=shape_of([ContainerShape(DEFAULT_REQUESTS)]))
 """The pod that labels are scored for if a strategy needs one: 100m and 200Mi, kube-scheduler's defaults."""
@@ -279,23 +286,26 @@ class ExtenderService:
         named = state.hosts.named(names)
         if (held := self.reservations.prefer(uid, named)) is not None:
             return held
+        age, lag = self._age(state), assumed.watch_lag(now, asked=True)
         rows, model, strategy = named.rows, state.model, state.strategies[name]
         # Without any known load the scores would be the strategy's guesses: the scheduler's own plugins decide then.
         blind = strategy.needs_load and not state.known[rows].any()
         neutral = self._unusable(strategy) or ("unknown-nodes" if blind or not len(rows) else None)
         if neutral is not None:
-            return equal(named, neutral)
-        fleet = model.fleet if named.everybody else model.fleet.at(rows)
-        scores = (
-            strategy.finer(fleet, arriving)
-            if isinstance(strategy, Blend | LoadAware)
-            else strategy.score(fleet, arriving)
-        )
+            return replace(equal(named, neutral), snapshot_age=age, watch_lag=lag)
+        unseen = 0 if proved or assumed.waiting(uid) is not None else assumed.unseen(now)
+        few = 0 < unseen < FEW_UNSEEN
+        with assumed.supposing(uid, arriving.shape, self._clock.wall(), now) if few else nullcontext():
+            fleet = model.fleet if named.everybody else model.fleet.at(rows)
+            scores = _finest(strategy, fleet, arriving)
         if scores.unknown.all():
-            return equal(named, "unknown-nodes")
+            return replace(equal(named, "unknown-nodes"), snapshot_age=age, watch_lag=lag)
         exact = scores.exact[rows] if named.everybody else scores.exact
+        if late := self._lateness(strategy, lag):
+            # Nodes within a share of the range are equal, so that pods share them; of the worst one only if blind.
+            exact = np.minimum(exact, exact.max() - late * np.ptp(exact))
         chosen = choose(exact, state.keys[rows], uid)
-        if not proved and assumed.waiting(uid) is None and assumed.unseen(now) >= FEW_UNSEEN:
+        if unseen >= FEW_UNSEEN:
             chosen = self._go_apart(uid, exact * state.sizes[rows], rows, model.rows)
         # The pod counts on its node from now on, so that the next pod of a burst does not see an empty node.
         node, owner, claim = model.names[rows[chosen]], owner_of(arriving), claim_of(arriving)
@@ -303,7 +313,18 @@ class ExtenderService:
             uid, node, arriving.shape, wall=self._clock.wall(), now=now, owner=owner, claim=claim, proved=proved
         )
         self.reservations.note_decision(uid)
-        return _priorities(named, exact, chosen)
+        return replace(_priorities(named, exact, chosen), snapshot_age=age, watch_lag=lag)
+
+    def _age(self, state: SnapshotState) -> float:
+        """Seconds since the load of the snapshot was measured."""
+        return max(0.0, self._clock.wall() - state.model.window_end)
+
+    def _lateness(self, strategy: Strategy, lag: float) -> float:
+        """How late is what is known, from 0, in time, to 1, when it says nothing any more."""
+        most, rendered, late = self._board.max_age, self._board.rendered, 0.0
+        if strategy.needs_load and most and rendered is not None:
+            late = ((self._clock.wall() - rendered.fetched) / most - LATE_FROM) / (1 - LATE_FROM)
+        return min(max(late, lag / BLIND_LAG, 0.0), 1.0)
 
     def _go_apart(self, uid: str, weights: Floats, rows: Ints, row_of: Mapping[str, int]) -> int:
         """The position of a node for a pod that the watch has not shown: the same when it is asked about again."""
@@ -359,6 +380,13 @@ class ExtenderService:
         with self._lock:
             if self._state is state:
                 state.residual.install(prepared)
+
+
+def _finest(strategy: Strategy, fleet: Fleet, arriving: Pod) -> Scores:
+    """The scores before rounding where a strategy has them."""
+    if isinstance(strategy, Blend | LoadAware):
+        return strategy.finer(fleet, arriving)
+    return strategy.score(fleet, arriving)
 
 
 def _priorities(named: Named, exact: Floats, chosen: int) -> Priorities:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import heapq
 import math
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from ballast.model.devices import Claim, claim_of
@@ -46,7 +47,7 @@ class AssumedPods:
         self._unclaimed: set[str] = set()
         self._unseen = UnseenDecisions()
         self._ahead: dict[str, float] = {}
-        self._lags: deque[tuple[float, float]] = deque(maxlen=MOST_UNSEEN)
+        self._lags: deque[tuple[float, float, bool]] = deque(maxlen=MOST_UNSEEN)
         self.model: FleetModel | None = None
         self._on_outcome = on_outcome
         self._waiting: dict[str, Pod] = {}
@@ -69,11 +70,25 @@ class AssumedPods:
         """The node that was chosen for a pod that the watch has not shown."""
         return self._unseen.node(uid, now)
 
-    def watch_lag(self, now: float) -> float:
+    def watch_lag(self, now: float, *, asked: bool = False) -> float:
         """Seconds by which the watch was late at most in the last minute: from the decision about a pod to its first
-        event, or from its creation, which is told in whole seconds, if nobody had asked yet.
+        event, or from its creation, which is told in whole seconds, if nobody had asked yet. With `asked` the first
+        alone, which need no clock but ours.
         """
-        return max((lag for at, lag in self._lags if now - at <= LAG_FOR), default=0.0)
+        return max((lag for at, lag, own in self._lags if now - at <= LAG_FOR and (own or not asked)), default=0.0)
+
+    @contextmanager
+    def supposing(self, uid: str, shape: Shape, wall: float, now: float) -> Iterator[None]:
+        """Counts the decisions about pods that the watch has not shown, but for this one's, as if each were of this
+        shape: a burst of equal pods goes apart, and nobody makes a node look fuller than the burst itself would.
+        """
+        model = self.model
+        supposed = [Held(node, shape, wall, expected=True) for node in self._unseen.nodes(uid, now)] if model else []
+        self._suppose(supposed, 1)
+        try:
+            yield
+        finally:
+            self._suppose(supposed, -1)
 
     def claimed(self, pod: Pod) -> Pod:
         """The pod with what it asks for by resource claims, as far as these have been seen."""
@@ -138,19 +153,21 @@ class AssumedPods:
             self._learn(pod)
         decided = self._shown_first(pod, now, wall if learn else None) if uid not in self._waiting else None
         if not pod.node:
+            before = self._waiting.get(uid)
             self._waiting[uid] = pod
-            if pod.deleting:
+            if pod.deleting or (before is not None and self._given_up(before, pod)):
                 self._settle(uid, "undone")
             elif decided is not None:
-                held = Held(decided.node, pod.shape, pod.created, owner_of(pod), claim_of(pod), expected=True)
+                since = pod.created if wall is None else wall
+                held = Held(decided.node, pod.shape, since, owner_of(pod), claim_of(pod), expected=True)
                 self._book(uid, held, now)
             return
         self._waiting.pop(uid, None)
         decision = self.assumptions.drop(uid)
         if decision is not None:
             self._on_outcome("confirmed" if decision.node == pod.node else "undone")
-        before, claim = self._held.get(uid), claim_of(pod)
-        if before is None or (before.node, before.claim) != (pod.node, claim) or before.shape is not pod.shape:
+        booked, claim = self._held.get(uid), claim_of(pod)
+        if booked is None or (booked.node, booked.claim) != (pod.node, claim) or booked.shape is not pod.shape:
             self._hold(uid, Held(pod.node, pod.shape, pod.scheduled_at or pod.created, owner_of(pod), claim))
 
     def remove(self, uid: str, wall: float | None = None) -> None:
@@ -206,10 +223,26 @@ class AssumedPods:
         if decision is not None:
             asked = decision.until - UNSEEN_FOR
         if asked is not None:
-            self._lags.append((now, now - asked))
+            self._lags.append((now, now - asked, True))
         elif wall is not None and not self.shown_bound(pod.uid):
-            self._lags.append((now, max(0.0, wall - pod.created - WHOLE_SECONDS)))
+            self._lags.append((now, max(0.0, wall - pod.created - WHOLE_SECONDS), False))
         return decision
+
+    def _given_up(self, before: Pod, pod: Pod) -> bool:
+        """Whether a scheduler has since found no node for it, or makes room on another than was decided: what it tried
+        for a preemption or for a group of pods is over.
+        """
+        decision = self.assumptions.get(pod.uid)
+        if decision is None or (before.waiting_since, before.nominated) == (pod.waiting_since, pod.nominated):
+            return False
+        return pod.nominated != decision.node and (pod.waiting or bool(pod.nominated))
+
+    def _suppose(self, supposed: Iterable[Held], sign: int) -> None:
+        for held in supposed:
+            assert self.model is not None
+            self.model.place(held, sign)
+            self.model.fly(held, sign)
+            self.model.stay(held, sign=sign)
 
     def _learn(self, pod: Pod) -> None:
         """The claims of a pod are made after it, so it may have to be shown again; by its binding they are there."""
@@ -317,6 +350,10 @@ class UnseenDecisions:
         """The node that was chosen for this pod."""
         decision = self._decisions.get(uid)
         return decision.node if decision is not None and now < decision.until else None
+
+    def nodes(self, uid: str, now: float) -> list[str]:
+        """The nodes that were chosen for other pods."""
+        return [entry.node for entry in self._decisions.values() if entry.uid != uid and now < entry.until]
 
     def count(self, now: float) -> int:
         """How many there are."""

@@ -49,10 +49,13 @@ MOST_WAITING = 32
 NEUTRAL_HEADER = "x-ballast-neutral"
 """The header that says why a scheduler got a neutral answer."""
 
+AGE_HEADER, LAG_HEADER = "x-ballast-snapshot-age", "x-ballast-watch-lag"
+"""Headers that say how late load and the watch of pods were for an answer, in seconds."""
+
 FAILED = "failed"
 """Why an answer is neutral after an unexpected exception."""
 
-_Answer = Callable[[], tuple[bytes, str | None]]
+_Answer = Callable[[], tuple[bytes, dict[str, str]]]
 
 _WHO = (
     "Who asks? Show the token as Authorization: Bearer or as /scheduler/TOKEN/prioritize, or a certificate; "
@@ -64,10 +67,22 @@ log = structlog.get_logger("ballast.extender")
 
 @dataclass(frozen=True)
 class Priorities:
-    """The body of an answer; `neutral` says why all nodes have the same score, where too little is known."""
+    """The body of an answer; `neutral` says why all nodes have the same score, where too little is known.
+
+    `snapshot_age` and `watch_lag` are how late load and pods were when it was made, in seconds; None where unknown.
+    """
 
     body: bytes
     neutral: str | None = None
+    snapshot_age: float | None = None
+    watch_lag: float | None = None
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """What a caller is told beside the points."""
+        headers = {} if self.neutral is None else {NEUTRAL_HEADER: self.neutral}
+        late = {AGE_HEADER: self.snapshot_age, LAG_HEADER: self.watch_lag}
+        return headers | {name: f"{seconds:.1f}" for name, seconds in late.items() if seconds is not None}
 
 
 @dataclass(frozen=True)
@@ -76,6 +91,11 @@ class Rejections:
 
     nodes: Mapping[str, str] = field(default_factory=dict)
     neutral: str | None = None
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """What a caller is told beside the names."""
+        return {} if self.neutral is None else {NEUTRAL_HEADER: self.neutral}
 
 
 def equal(named: Named, neutral: str) -> Priorities:
@@ -156,7 +176,7 @@ class ExtenderRoutes:
 
         return await self._respond("filter", request, read)
 
-    def _prioritize(self, pod: wire.Pod, names: Sequence[str], profile: str | None) -> tuple[bytes, str | None]:
+    def _prioritize(self, pod: wire.Pod, names: Sequence[str], profile: str | None) -> tuple[bytes, dict[str, str]]:
         try:
             priorities = self._scheduling.prioritize(pod, names, profile, proved=self._callers is not None)
         except UsageError:
@@ -164,16 +184,16 @@ class ExtenderRoutes:
         except Exception:
             log.exception("a pod could not be decided", pod=f"{pod.metadata.namespace}/{pod.metadata.name}")
             priorities = equal(Hosts(()).named(names), FAILED)
-        return priorities.body, priorities.neutral
+        return priorities.body, priorities.headers
 
-    def _filter(self, args: FilterArgs) -> tuple[bytes, str | None]:
+    def _filter(self, args: FilterArgs) -> tuple[bytes, dict[str, str]]:
         names = args.names()
         try:
             rejections = self._scheduling.filter(args.pod, names)
         except Exception:
             log.exception("nodes could not be filtered", pod=f"{args.pod.metadata.namespace}/{args.pod.metadata.name}")
             rejections = Rejections(neutral=FAILED)
-        return args.answer(names, rejections.nodes), rejections.neutral
+        return args.answer(names, rejections.nodes), rejections.headers
 
     async def _respond(
         self, verb: str, request: Request, read: Callable[[bytes], tuple[wire.Pod, _Answer]]
@@ -189,16 +209,16 @@ class ExtenderRoutes:
                 inline = len(body) <= INLINE and pod_bytes(body) <= INLINE_POD
                 pod, answer = read(body) if inline else await to_thread.run_sync(read, body, limiter=self._one)
                 await self._await_pod(pod)
-                answered, neutral = answer() if inline else await to_thread.run_sync(answer, limiter=self._one)
+                answered, headers = answer() if inline else await to_thread.run_sync(answer, limiter=self._one)
         except (BallastError, *NOT_JSON) as error:
             error.__traceback__ = None  # Its frames hold the pod, in a circle with the future that carried it.
             return self._refuse(verb, error)
         self._seconds.labels(verb).observe(self._clock.monotonic() - began)
+        neutral = headers.get(NEUTRAL_HEADER)
         self._requests.labels(verb, "neutral" if neutral else "answered").inc()
-        if neutral is None:
-            return Response(answered, media_type=JSON)
-        self._neutral.labels(neutral).inc()
-        return Response(answered, media_type=JSON, headers={NEUTRAL_HEADER: neutral})
+        if neutral:
+            self._neutral.labels(neutral).inc()
+        return Response(answered, media_type=JSON, headers=headers)
 
     async def _await_pod(self, pod: wire.Pod) -> None:
         """Waits a moment for the watch, where room may be held for a pod that it has not shown yet."""

@@ -5,6 +5,7 @@ import threading
 from collections import Counter
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -372,7 +373,7 @@ def busiest(lag: int, *, proved: bool = False, forged: int = 0, count: int = 500
     return max(placed.values())
 
 
-@pytest.mark.parametrize(("lag", "most"), [(2, 1.5), (20, 1.5), (100, 1.5), (500, 2.0)])
+@pytest.mark.parametrize(("lag", "most"), [(1, 1.5), (2, 1.5), (4, 1.5), (7, 1.5), (20, 1.5), (100, 1.5), (500, 2.0)])
 @pytest.mark.parametrize("proved", [False, True])
 def test_a_late_watch_piles_no_burst_on_a_node(lag: int, most: float, proved: bool) -> None:
     assert busiest(lag, proved=proved) <= most * busiest(0)
@@ -418,3 +419,87 @@ def test_what_a_caller_sends_is_not_kept() -> None:
     world.service.prioritize(asking, N3, None)
     assert world.service.reservations.asked("made-up") is None
     assert not world.service.in_use()
+
+
+def test_an_answer_carries_how_late_load_and_pods_were() -> None:
+    world = ExtenderWorld(snapshot([0.3, 0.3, 0.3]))
+    world.service.prioritize(incoming("late"), N3, None)
+    world.clock.advance(3)
+    world.show(incoming("late"))
+    answer = world.service.prioritize(incoming("b"), N3, None)
+    assert answer.headers == {"x-ballast-snapshot-age": "13.0", "x-ballast-watch-lag": "3.0"}
+    world.board.frozen = True
+    neutral = world.service.prioritize(incoming("c"), N3, None)
+    assert neutral.headers == answer.headers | {"x-ballast-neutral": "frozen"}
+
+
+def used(seconds: float) -> Counter[str]:
+    """Where 300 pods go that are decided about and gone again, so many seconds after the last cycle."""
+    world = ExtenderWorld(snapshot([0.1, 0.2, 0.3, 0.4, 0.5, 0.6]))
+    world.clock.advance(seconds)
+    counts: Counter[str] = Counter()
+    for number in range(300):
+        counts[world.chosen(f"p{number}", [f"n{row}" for row in range(6)], "load-variation", cpu="1m")] += 1
+        world.service.remove(pod(f"p{number}"))
+    return counts
+
+
+def test_a_late_snapshot_steers_less_the_later_it_is() -> None:
+    nodes = [len(used(seconds)) for seconds in (0, 40, 60, 75, 89, 90)]
+    assert nodes[:2] == [1, 1]
+    assert nodes == sorted(nodes)
+    assert nodes[3] > 1
+    assert nodes[-1] == 6
+    assert min(used(90).values()) > 20, "blind: an even spread"
+
+
+def test_a_late_watch_steers_less_and_a_wrong_clock_does_not() -> None:
+    def late(advance: float, *, asked: bool) -> float:
+        world = ExtenderWorld(snapshot([0.1, 0.6]))
+        if asked:
+            world.service.prioritize(incoming("x"), ["n0", "n1"], None, proved=True)
+        world.clock.advance(advance)
+        world.service.put(pod("x"))
+        return float(world.service.prioritize(incoming("y"), ["n0", "n1"], None).headers["x-ballast-watch-lag"])
+
+    assert late(20, asked=True) == 20
+    assert late(20, asked=False) == 0
+
+
+@pytest.mark.parametrize(
+    ("nominated", "since", "kept"),
+    [
+        ("", TIME + 11, False),
+        ("other", None, False),
+        ("other", TIME + 11, False),
+        ("", None, True),
+        ("own", None, True),
+    ],
+)
+def test_what_was_only_tried_is_given_back(nominated: str, since: float | None, kept: bool) -> None:
+    """Preemption and groups of pods: the scheduler found no node after all, or makes room on another."""
+    world = ExtenderWorld(snapshot([0.3, 0.3, 0.3]))
+    node = world.chosen("a", N3, cpu="8")
+    other = next(name for name in N3 if name != node)
+    shown = world.service._assumed.waiting("a")
+    assert shown is not None
+    target = {"own": node, "other": other}.get(nominated, "")
+    changed = msgspec.structs.replace(shown, nominated=target, waiting_since=since, labels={"a": "b"})
+    world.service.put(changed)
+    world.service.put(msgspec.structs.replace(changed, labels={"a": "c"}))
+    assert bool(len(world.service._assumed.assumptions)) == kept
+    state = world.service._state
+    assert state is not None
+    assert state.model.placed.reserved("cpu").sum() == (8000 if kept else 0)
+
+
+def test_a_pod_tried_again_keeps_its_new_decision() -> None:
+    world = ExtenderWorld(snapshot([0.3, 0.3, 0.3]))
+    world.chosen("a", N3, cpu="8")
+    shown = world.service._assumed.waiting("a")
+    assert shown is not None
+    refused = msgspec.structs.replace(shown, waiting_since=TIME + 11)
+    world.service.put(refused)
+    world.chosen("a", N3, cpu="8")
+    world.service.put(msgspec.structs.replace(refused, labels={"a": "b"}))
+    assert len(world.service._assumed.assumptions) == 1
