@@ -11,7 +11,7 @@ from ballast.cluster.client import KubeApi
 from ballast.cluster.objects import wire
 from ballast.cluster.objects.decoding import Reader
 from ballast.cluster.state import collection
-from ballast.cluster.watch import Collection, Reflector, WatchGroup
+from ballast.cluster.watch import Bounds, Collection, Reflector, WatchGroup
 
 NAME = SWITCHES
 
@@ -38,9 +38,7 @@ class Switches(WatchGroup):
             self._object,
             Reader("switches", _decoder.decode),
             Collection(collection(namespace), {"fieldSelector": f"metadata.name={NAME}"}),
-            lifetime=(10, 15),
-            idle=20.0,
-            longest_wait=SWITCHES_WAIT,
+            Bounds(lifetime=(10, 15), idle=20.0, longest_wait=SWITCHES_WAIT),
         )
         super().__init__(clock, {"switches": self._watch})
 

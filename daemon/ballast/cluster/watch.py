@@ -61,11 +61,20 @@ class Collection:
     """A collection that the server does not serve is then an empty one."""
 
 
-class Reflector(Generic[T]):
-    """Keeps `sink` equal to a collection. `lifetime` bounds each watch in seconds, `idle` a silence within it.
+@dataclass(frozen=True)
+class Bounds:
+    """Seconds that a watch may take."""
 
-    `longest_wait` bounds the seconds between two attempts, whatever the server asks for.
-    """
+    lifetime: tuple[int, int] = (240, 300)
+    """A watch ends after a random time between these."""
+    idle: float = 90.0
+    """Of silence within a watch."""
+    longest_wait: float = LONGEST_WAIT
+    """Between two attempts, whatever the server asks for."""
+
+
+class Reflector(Generic[T]):
+    """Keeps `sink` equal to a collection."""
 
     def __init__(
         self,
@@ -75,10 +84,7 @@ class Reflector(Generic[T]):
         sink: Sink[T],
         reader: Reader[T],
         collection: Collection,
-        *,
-        lifetime: tuple[int, int] = (240, 300),
-        idle: float = 90.0,
-        longest_wait: float = LONGEST_WAIT,
+        bounds: Bounds = Bounds(),
     ) -> None:
         self.kind = reader.kind
         self._api = api
@@ -88,9 +94,7 @@ class Reflector(Generic[T]):
         self._reader = reader
         self._collection = collection
         self._path = "" if callable(collection.path) else collection.path
-        self._lifetime = lifetime
-        self._idle = idle
-        self._longest_wait = longest_wait
+        self._bounds = bounds
         self._random = random.Random()  # noqa: S311
         self._stop = threading.Event()
         self._synced = threading.Event()
@@ -168,7 +172,7 @@ class Reflector(Generic[T]):
                     _log.warning("cannot list or watch a collection; trying again", kind=self.kind, problem=problem)
                 self._problem = problem
             if failures:
-                longest = min(self._longest_wait, _FIRST_WAIT * 2.0 ** min(failures - 1, 64))
+                longest = min(self._bounds.longest_wait, _FIRST_WAIT * 2.0 ** min(failures - 1, 64))
                 self._clock.wait(self._stop, max(wait, longest * self._random.uniform(0.5, 1.0)))
 
     def _follow(self) -> tuple[str, float, str]:
@@ -186,7 +190,7 @@ class Reflector(Generic[T]):
             if _TOO_LARGE in error.causes or isinstance(error, NotFound | AnswerTooLarge):
                 self._version = ""
             wait = error.retry_after or 0.0 if isinstance(error, TooManyRequests) else 0.0
-            return type(error).__name__.lower(), min(wait, self._longest_wait), str(error)
+            return type(error).__name__.lower(), min(wait, self._bounds.longest_wait), str(error)
         except Exception as error:
             _log.exception("a watch failed unexpectedly", kind=self.kind)
             self._version = ""
@@ -214,9 +218,9 @@ class Reflector(Generic[T]):
             "watch": "true",
             "allowWatchBookmarks": "true",
             "resourceVersion": self._version,
-            "timeoutSeconds": self._random.randint(*self._lifetime),
+            "timeoutSeconds": self._random.randint(*self._bounds.lifetime),
         }
-        with self._api.stream(self._path, query, idle=self._idle) as lines:
+        with self._api.stream(self._path, query, idle=self._bounds.idle) as lines:
             self._lines = lines
             try:
                 if self._stop.is_set():

@@ -4,14 +4,16 @@ Source: equation 9 of Hu and Xue, Kubernetes resource scheduling based on a gene
 Applications 30(9), 2021): with a weight of .5 a node is even with the others when it carries twice as much.
 """
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
-import numpy as np
-
-from ballast.model.node import Node
-from ballast.model.sample import Floats
 from ballast.model.selector import parse
+
+if TYPE_CHECKING:
+    from ballast.model.node import Node
+    from ballast.model.sample import Floats
 
 NodeWeights: TypeAlias = Mapping[str, Mapping[str, float]]
 """{name of a node, or label selector: {resource: weight above 0}}."""
@@ -28,6 +30,8 @@ def is_selector(key: str) -> bool:
 
 def node_factors(weights: NodeWeights, nodes: Sequence[Node], resources: Sequence[str]) -> Floats:
     """[node, resource]: 1 where nothing is said. What is said of a node by name stands alone; labels multiply."""
+    import numpy as np  # Commands about settings read this module, and need no numpy.
+
     factors = np.ones((len(nodes), len(resources)))
     columns = {name: column for column, name in enumerate(resources)}
     rows = {node.name: row for row, node in enumerate(nodes)}

@@ -44,6 +44,7 @@ CHANGED: dict[str, dict[str, Any]] = {
         "safe_variance_margin": 3,
         "safe_variance_sensitivity": 2,
         "resources": {"cpu": 1, "memory": 0.5},
+        "node_weights": {"a": {"cpu": 0.5}, "kubernetes.io/hostname": {"memory": 2}},
     },
     "target-load": {"target_utilization": 70, "default_requests": {"cpu": "5"}, "default_requests_multiplier": 3},
     "low-risk": {"smoothing_window_size": 9, "risk_limit_weights": {"cpu": 0.125, "memory": 1}},

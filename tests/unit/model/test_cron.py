@@ -76,15 +76,15 @@ def test_a_time_that_comes_twice_begins_once_unless_every_hour_counts() -> None:
 @pytest.mark.parametrize("cron", ["30 2 * * *", "*/20 * * * *", "0 12 29 2 *", "7 3,23 * 3,10 sun", "15 */5 1 * *"])
 @pytest.mark.parametrize("start", ["2025-03-28T11:03", "2025-10-24T23:59", "2024-02-27T02:30"])
 def test_the_last_beginning_is_the_one_that_came_before(cron: str, start: str) -> None:
-    parsed, now = Cron.parse(cron), at(start)
+    parsed, now, within = Cron.parse(cron), at(start), timedelta(days=3).total_seconds()
+    times, time = [], parsed.following(now - within - 60, AMSTERDAM)
+    while time is not None and time <= now + timedelta(days=4).total_seconds():
+        times.append(time)
+        time = parsed.following(time, AMSTERDAM)
     for minute in range(0, 4 * 1440, 13):
-        moment, day = now + minute * 60, timedelta(days=3).total_seconds()
-        last = parsed.last(moment, AMSTERDAM, day)
-        times, time = [], parsed.following(moment - day - 60, AMSTERDAM)
-        while time is not None and time <= moment:
-            times.append(time)
-            time = parsed.following(time, AMSTERDAM)
-        assert last == (times[-1] if times and times[-1] >= moment - day else None)
+        moment = now + minute * 60
+        before = [time for time in times if moment - within <= time <= moment]
+        assert parsed.last(moment, AMSTERDAM, within) == (before[-1] if before else None)
 
 
 @pytest.mark.parametrize(
