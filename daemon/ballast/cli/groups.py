@@ -12,6 +12,7 @@ plan = group(
         "rebalance": (f"{PLAN}/rebalance", "Move pods so that all nodes have a similar load."),
         "redistribute": (f"{PLAN}/redistribute", "Move pods so that pending pods can start."),
         "repair": (f"{PLAN}/repair", "Move pods that are not where they ask to be."),
+        "tidy": (f"{PLAN}/tidy", "Remove failed and old pods and those that restart again and again."),
         "consolidate": (f"{PLAN}/consolidate", "Empty nodes that the others can do without."),
         "place": (f"{LAB}:place", "Place pods on nodes so that every resource is used evenly."),
     },

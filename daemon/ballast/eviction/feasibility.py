@@ -71,7 +71,7 @@ def misplaced(placement: SimulatedPlacement, pod: int) -> Iterator[str]:
             "end, after 5 minutes unless they say otherwise"
         )
     if subject.phase == "Failed":
-        yield "it has failed: descheduler removes such pods (RemoveFailedPods)"
+        yield "it has failed: the planner `tidy` removes such pods where BALLAST_EVICTION__TIDY says so"
     if not placement.sites.chosen(template)[row]:
         yield f"{node.name} is none of the nodes it asks for: {_REPAIRED}"
     if not placement.sites.tolerated(template.tolerations)[row]:

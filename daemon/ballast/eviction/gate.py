@@ -11,7 +11,7 @@ import numpy as np
 
 from ballast.base.registry import Registry
 from ballast.eviction.annotations import EVICT, EVICT_LIFTS, lifted, opted_in
-from ballast.eviction.check_input import LOOKED_NOWHERE, Check, CheckInput, Feasibility, GateVerdict
+from ballast.eviction.check_input import LOOKED_NOWHERE, Check, CheckInput, CheckResult, Feasibility, GateVerdict, allow
 from ballast.eviction.checks import acting, availability, limits, load, nature
 from ballast.eviction.facts import Facts
 from ballast.eviction.history import NOTHING_YET, History, Tally
@@ -54,6 +54,8 @@ class Row:
     by_name: bool = False
     """Whether only `evict-lifts` lifts it."""
     alike: Alike = Alike.POD
+    running: bool = False
+    """Whether it only holds for pods that have not finished."""
     temporary: bool = False
     """Whether time alone ends its refusal: a pod that it refuses does not keep its node from being emptied."""
 
@@ -69,15 +71,15 @@ BUILT_IN = (
     Row("bare", nature.bare, Scope.TEMPLATE, liftable=True),
     Row("job", nature.job, Scope.TEMPLATE, by_name=True),
     Row("gang", nature.gang, Scope.TEMPLATE),
-    Row("local-storage", nature.local_storage, Scope.TEMPLATE, liftable=True),
-    Row("pvc", nature.pvc, Scope.TEMPLATE, liftable=True),
-    Row("resource-claims", nature.resource_claims, Scope.TEMPLATE),
-    Row("without-pdb", availability.without_pdb, Scope.TEMPLATE, liftable=True),
-    Row("pdb", availability.pdb, Scope.WORKLOAD, alike=Alike.BUDGETS, temporary=True),
-    Row("node-fit", load.node_fit, Scope.OUTLOOK),
-    Row("single-replica", availability.single_replica, Scope.TEMPLATE, liftable=True),
-    Row("min-ready", availability.min_ready, Scope.WORKLOAD, alike=Alike.WORKLOAD, temporary=True),
-    Row("returnable", availability.returnable, Scope.WORKLOAD, alike=Alike.WORKLOAD, temporary=True),
+    Row("local-storage", nature.local_storage, Scope.TEMPLATE, liftable=True, running=True),
+    Row("pvc", nature.pvc, Scope.TEMPLATE, liftable=True, running=True),
+    Row("resource-claims", nature.resource_claims, Scope.TEMPLATE, running=True),
+    Row("without-pdb", availability.without_pdb, Scope.TEMPLATE, liftable=True, running=True),
+    Row("pdb", availability.pdb, Scope.WORKLOAD, alike=Alike.BUDGETS, temporary=True, running=True),
+    Row("node-fit", load.node_fit, Scope.OUTLOOK, running=True),
+    Row("single-replica", availability.single_replica, Scope.TEMPLATE, liftable=True, running=True),
+    Row("min-ready", availability.min_ready, Scope.WORKLOAD, alike=Alike.WORKLOAD, temporary=True, running=True),
+    Row("returnable", availability.returnable, Scope.WORKLOAD, alike=Alike.WORKLOAD, temporary=True, running=True),
     Row("min-age", nature.min_age, Scope.POD, liftable=True, temporary=True),
     Row("pod-selector", nature.pod_selector, Scope.TEMPLATE),
     Row("namespace", nature.namespace, Scope.TEMPLATE),
@@ -89,19 +91,19 @@ BUILT_IN = (
     Row("workload-window", limits.workload_window, Scope.WORKLOAD, alike=Alike.WORKLOAD, temporary=True),
     Row("window", limits.window, Scope.NODE, alike=Alike.ALL, temporary=True),
     Row("rate", limits.rate, Scope.NODE, alike=Alike.ALL, temporary=True),
-    Row("cooldown", limits.cooldown, Scope.NODE, temporary=True),
+    Row("cooldown", limits.cooldown, Scope.NODE, temporary=True, running=True),
     Row("debounce", load.debounce, Scope.NODE),
     Row("gain", load.gain, Scope.OUTLOOK),
     Row("relieved", load.relieved, Scope.OUTLOOK),
     Row("stale", load.stale, Scope.NODE),
     Row("reservation", acting.reservation, Scope.NODE),
-    Row("replacement", availability.replacement, Scope.WORKLOAD, temporary=True),
+    Row("replacement", availability.replacement, Scope.WORKLOAD, temporary=True, running=True),
     Row("retry", acting.retry, Scope.WORKLOAD, temporary=True),
     Row("identity", acting.identity, Scope.POD),
     Row("leadership", acting.leadership, Scope.NODE),
     Row("paused", acting.paused, Scope.NODE),
     Row("cluster-health", acting.cluster_health, Scope.NODE),
-    Row("loop", acting.loop, Scope.WORKLOAD),
+    Row("loop", acting.loop, Scope.WORKLOAD, running=True),
 )
 REGISTRY: Registry[Row] = Registry("ballast.checks", [row.name for row in BUILT_IN], Row)
 """Checks of other packages; they come after the built-in ones."""
@@ -163,6 +165,7 @@ class Gate:
         together: dict[object, int] = {}
         terminating, finished, age = NUMBER["terminating"], NUMBER["finished"], NUMBER["min-age"]
         youngest = self.facts.now - self.rules.min_pod_age
+        refused = FINISHED if self.rules.moves else ("Succeeded",)
         # The answers of the built-in checks of single pods are known without asking them, unless one of these holds.
         ask_all = self.history.acting or _OTHERS_OF_POD
         numbers: list[int] = []
@@ -175,6 +178,7 @@ class Gate:
                 id(pod.labels),
                 pod.priority,
                 pod.ready,
+                pod.phase in FINISHED,
                 tuple(notes.items()) if notes else None,
             )
             # Checks of templates and workloads read nothing of a pod but what the key holds.
@@ -191,7 +195,7 @@ class Gate:
             # of interest.
             if pod.deleting:
                 number = min(number, terminating)
-            elif pod.phase in FINISHED:
+            elif pod.phase in refused:
                 number = min(number, finished)
             elif number > age and (ask_all or pod.created > youngest or pod.uid in self.history.known):
                 refusal = self._first(pod, LOOKED_NOWHERE, _OF_POD)
@@ -206,7 +210,7 @@ class Gate:
     def _first(self, pod: Pod, outlook: Feasibility, rows: Iterable[Row]) -> GateVerdict | None:
         case = self._case(pod, outlook)
         for row in rows:
-            finding = row.check(case)
+            finding = _ask(row, case)
             if not finding.allowed and self._lifted_by(row, pod) is None:
                 return GateVerdict(row.name, *finding)
         return None
@@ -224,10 +228,16 @@ class Gate:
         return None
 
     def _verdict(self, row: Row, case: CheckInput) -> GateVerdict:
-        finding = row.check(case)
+        finding = _ask(row, case)
         if not finding.allowed and (by := self._lifted_by(row, case.pod)) is not None:
             finding = finding._replace(allowed=True, reason=f"{finding.reason}; {by} lifts this")
         return GateVerdict(row.name, *finding)
+
+
+def _ask(row: Row, case: CheckInput) -> CheckResult:
+    if row.running and case.pod.finished:
+        return allow("it does not run any more")
+    return row.check(case)
 
 
 def refusals(numbers: Ints) -> Iterator[tuple[str, int]]:

@@ -108,7 +108,7 @@ def make_plan(
     chosen = planner(kind)
     screening = _Screening(layout, gate)
     cluster = _plan_input(layout, gate, aims, screening)
-    screening.screen(chosen.considers(cluster))
+    screening.screen(chosen.considers(cluster), moves=chosen.moves)
     return _PlanBuilder(chosen, cluster, screening).plan(examples, peak)
 
 
@@ -142,10 +142,11 @@ class _Screening:
         self.measured: Bools = np.asarray(np.isfinite(layout.used).all(axis=1))
         self._groups: dict[Alike, Ints] = {}
 
-    def screen(self, considered: Bools) -> None:
+    def screen(self, considered: Bools, *, moves: bool) -> None:
         rows = self.considered = np.flatnonzero(considered)
         self.numbers[rows] = self.gate.screen(self.layout.pods[pod] for pod in rows.tolist())
-        self.lower(rows[~self.measured[rows]], "stale")
+        if moves:
+            self.lower(rows[~self.measured[rows]], "stale")
         self.movable[rows] = self.numbers[rows] == PASSED
 
     def lower(self, pods: Ints, check: str) -> None:
@@ -228,7 +229,9 @@ class _PlanBuilder:
             workload=self._cluster.pods.workload,
         )
         # Before any move: a pod without room now may find some later, so it stays movable and is counted at the end.
-        stuck, hidden = screening.without_room(placement, open_nodes)
+        stuck = hidden = np.zeros(0, np.int64)
+        if self._planner.moves:
+            stuck, hidden = screening.without_room(placement, open_nodes)
         crowded = {pod for pod in stuck[:examples].tolist() if placement.crowded(pod)}
         emptied: list[int] | None = [] if self._planner.whole_nodes else None
         cluster = replace(
@@ -241,8 +244,8 @@ class _PlanBuilder:
         load, stacked = self._loads(placement), placement.siblings.most()
         admit = self._admission(placement)
         for step in self._planner.steps(cluster, placement, screening.movable, admit, self._spare):
-            siblings = {row: placement.siblings.there(step.pod, row) for row in (step.source, step.target)}
-            moves.append(replace(self._move(step, load), siblings=(siblings[step.source], siblings[step.target])))
+            there = [placement.siblings.there(step.pod, row) if row >= 0 else 0 for row in (step.source, step.target)]
+            moves.append(replace(self._move(step, load), siblings=(there[0], there[1])))
             load = self._loads(placement)
             steps.append(step)
         screening.lower(stuck, "node-fit")
@@ -325,19 +328,21 @@ class _PlanBuilder:
 
     def _move(self, step: PlannedMove, load: Floats) -> Move:
         nodes, pod = self._layout.nodes, self._layout.pods[step.pod]
+        aim = nodes[step.target].name if step.target >= 0 else ""
+        used = dict(zip(self._layout.resources, self._layout.used[step.pod].tolist(), strict=True))
         return Move(
             pod=pod_name(pod),
             source=nodes[step.source].name,
-            target=nodes[step.target].name if self._steered(pod) else None,
+            target=aim if aim and self._steered(pod) else None,
             gain=step.gain,
             gain_error=step.error,
             cost=step.cost,
             reason=self._planner.reason(self._cluster, step, load),
             uid=pod.uid,
-            used=dict(zip(self._layout.resources, self._layout.used[step.pod].tolist(), strict=True)),
+            used=used if aim else {},
             starts=tuple(self._layout.pods[row].uid for row in step.starts),
             starts_on=tuple(nodes[row].name for row in step.starts_on),
-            aim=nodes[step.target].name,
+            aim=aim,
         )
 
     def _steered(self, pod: Pod) -> bool:

@@ -49,6 +49,7 @@ class LocalStorage(Enum):
 class GateRules:
     """Seconds, counts, shares. `steered` are the scheduler names whose landing is known, None stands for all of them;
     without `needs_landing` others may leave overloaded nodes too, with `kept_off` any: they do not come back there.
+    Without `moves` pods may come back where they were, and failed ones may be removed.
     `operator_only` are keys of annotations that count on namespaces alone.
 
     `windows` are the times at which evictions may happen, always without any. `rate_shares` are the parts of `rates`
@@ -93,4 +94,5 @@ class GateRules:
     needs_landing: bool = True
     steered: frozenset[str] | None = None
     kept_off: bool = False
+    moves: bool = True
     surge: bool = False

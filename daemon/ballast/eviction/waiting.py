@@ -24,6 +24,7 @@ class PlannedPods:
 
     def __init__(self, arranged: Layout, facts: Facts, wait_for: float) -> None:
         self._arranged, self._facts, self._wait_for = arranged, facts, wait_for
+        self.now = facts.now
 
     @cached_property
     def waiting(self) -> Bools:

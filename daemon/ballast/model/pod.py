@@ -52,6 +52,8 @@ class Pod(msgspec.Struct, frozen=True, gc=False):
     """Whole devices that it asks for by resource claims, where they have been looked up."""
     nominated: str = ""
     """The node that the scheduler makes room on for it (status.nominatedNodeName)."""
+    restarts: int = 0
+    """Of all its containers, those that prepare it too."""
 
     @property
     def promised(self) -> str:

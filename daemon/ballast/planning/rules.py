@@ -2,6 +2,7 @@
 
 from ballast.eviction.plan import Aims
 from ballast.eviction.rules import EvictionLimit, GateRules, LocalStorage
+from ballast.eviction.tidy_rules import NOTHING
 from ballast.eviction.time_windows import TimeWindow
 from ballast.model.selector import parse
 from ballast.scoring import dominant_residual
@@ -62,6 +63,7 @@ def aims_of(settings: Settings) -> Aims:
         nodes_reserve=eviction.nodes_reserve,
         consolidate_nodes=eviction.consolidate_nodes,
         packed="consolidate" in eviction.planners,
+        tidy=eviction.tidy.rules if eviction.tidy else NOTHING,
         criterion=dominant_residual.parse(settings.scoring.keys.get(dominant_residual.NAME, {})),
     )
 

@@ -7,6 +7,7 @@ from pydantic import AfterValidator, Field, WithJsonSchema
 
 from ballast.settings.eviction_windows import EvictionWindow
 from ballast.settings.part import Expert, Mode, ModeSetting, Positive, SettingsPart
+from ballast.settings.tidy import Tidy
 from ballast.settings.values import Count, Duration, ListOf, Load, LoadLimit, Rate, Share, Shares, selector
 
 
@@ -171,6 +172,10 @@ class EvictionSettings(SettingsPart):
 
     surge: Expert[bool] = False
     """Whether pods of Deployments are moved by one more replica that becomes Ready first."""
+
+    tidy: Expert[Tidy | None] = None
+    """What the planner tidy removes, as JSON such as {"failed": {"minAge": "1h"}, "lifetime": {"maxAge": "7d",
+    "selector": "app=web"}, "restarts": {"threshold": 100}}; unset: nothing."""
 
     nodes_reserve: Expert[Annotated[int, Field(ge=0)]] = 1
     """Nodes that may be lost at any time after consolidate has emptied others: the rest still holds all pods."""

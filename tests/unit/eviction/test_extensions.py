@@ -27,7 +27,7 @@ Install = Callable[..., None]
 class Consolidate(Rebalance):
     """A planner of somebody else."""
 
-    name = "tidy"
+    name = "nightly"
 
 
 class Lacking:
@@ -65,8 +65,8 @@ def _rows() -> tuple[Row, ...]:
 
 def test_a_planner_of_another_package_comes_after_the_built_in_ones(install: Install) -> None:
     install("ballast.planners", ours=Consolidate())
-    assert [each.name for each in registry.planners()] == [*(each.name for each in registry.BUILT_IN), "tidy"]
-    assert isinstance(registry.planner("tidy"), Consolidate)
+    assert [each.name for each in registry.planners()] == [*(each.name for each in registry.BUILT_IN), "nightly"]
+    assert isinstance(registry.planner("nightly"), Consolidate)
 
 
 def test_a_planner_that_lacks_something_is_refused_by_name(install: Install) -> None:
@@ -128,8 +128,8 @@ def test_a_check_that_lacks_something_is_refused_by_name(install: Install, broke
 
 
 def test_settings_take_the_planners_of_other_packages(install: Install) -> None:
-    install(registry.REGISTRY.group, tidy=Consolidate())
-    assert load({"BALLAST_EVICTION__PLANNERS": "relieve,tidy"}).eviction.planners == ("relieve", "tidy")
+    install(registry.REGISTRY.group, nightly=Consolidate())
+    assert load({"BALLAST_EVICTION__PLANNERS": "relieve,nightly"}).eviction.planners == ("relieve", "nightly")
     with pytest.raises(SettingsError, match=r"BALLAST_EVICTION__PLANNERS .*'tidi' is not one of them"):
         load({"BALLAST_EVICTION__PLANNERS": "tidi"})
 

@@ -220,7 +220,7 @@ def test_link_speed_is_one_for_all_or_a_map(text: str, speeds: tuple[float, floa
         ("PUBLISHING__MAX_UNKNOWN", "20", "did you mean 0.2"),
         ("PUBLISHING__HIGH", "80", "did you mean 0.8"),
         ("PUBLISHING__CRANE_TIMEZONE", "Mars/Base", "Asia/Shanghai"),
-        ("EVICTION__PLANNERS", "relieve,tidy", "relieve, redistribute, rebalance"),
+        ("EVICTION__PLANNERS", "relieve,defrag", "relieve, redistribute, rebalance"),
         ("EVICTION__LIMIT_NODE", "-1", "a count such as 5"),
         ("EVICTION__RATE", "20/never", "a rate such as 20/1h"),
         ("EVICTION__PVC", "maybe", "'allow' or 'refuse'"),

@@ -302,7 +302,9 @@ class Evictor:
         past = past_eviction(step, running.kind, at_once(judge, pod))
         self.recorder.record(past, pod, running)
         self._reserved.hold(self._reserved.reservations_for(step, pod, waiting))
-        problem = self.recorder.save(f"about to evict {step.pod} from {step.source}") or self._reserved.keep_off(step)
+        problem = self.recorder.save(f"about to evict {step.pod} from {step.source}")
+        if problem is None and planner(running.kind).moves:
+            problem = self._reserved.keep_off(step)
         if problem is not None:
             return self._undo(running, step, Attempt(step.pod, StepStatus.FAILED, problem), sent=False, goes_on=False)
         if self.options.nominate:
@@ -363,7 +365,8 @@ def prepare_step(
     move: Move, pod: Pod, facts: Facts, pods: Iterable[Pod], now: float, *, probe: bool, patience: float = 0.0
 ) -> StepRecord:
     """The step as it is written down; `pods` are those of a moment ago."""
-    owner = pod.owner.uid if pod.owner else ""
+    # A failed pod has been replaced already.
+    owner = pod.owner.uid if pod.owner and not pod.finished else ""
     siblings = (sibling for sibling in pods if owner and sibling.owner is not None and sibling.owner.uid == owner)
     return StepRecord(
         pod=move.pod,

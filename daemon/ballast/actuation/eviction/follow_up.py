@@ -128,7 +128,7 @@ def _with_replacement(step: StepRecord, watched: FollowedPods, followed: Followe
         bound = min(now, pod.scheduled_at or now)
         step = replace(step, status=StepStatus.LANDED, replacement=pod.uid, landed_on=pod.node, landed_at=bound)
         followed.landed.append(step)
-        if pod.node == step.source:
+        if pod.node == step.source and _moves(followed.plan.kind):
             followed.returned.append(step)
             followed.sentences.append(f"the replacement of {step.pod} went back to {step.source}")
     if not pod.ready:
@@ -136,6 +136,11 @@ def _with_replacement(step: StepRecord, watched: FollowedPods, followed: Followe
     step = replace(step, status=StepStatus.READY, ready_at=now)
     followed.ready.append(step)
     return step
+
+
+def _moves(kind: str) -> bool:
+    planner = find(kind)
+    return planner is None or planner.moves
 
 
 def _lateness(step: StepRecord, ready_within: float, *, there: bool) -> str:
@@ -157,6 +162,9 @@ def _judge(
         followed.finished = True
         return
     planner = find(plan.kind)
+    if planner is not None and planner.effect is Effect.NONE:
+        followed.finished = True
+        return
     if planner is not None and planner.effect is Effect.STARTS:
         _judge_starts(followed, happened, now, options.ready_within)
         return

@@ -9,6 +9,7 @@ from typing import Any
 import typer
 
 from ballast.base.errors import SettingsError, UsageError
+from ballast.eviction.planners.registry import find
 from ballast.eviction.rules import UNLIMITED, GateRules
 from ballast.planning.rules import rules_of
 from ballast.settings import Settings, examine
@@ -55,7 +56,9 @@ def offline_rules(settings: Settings, given: frozenset[str], planner: str = "") 
     """Rules without history: no rates, and limits only if they are among the `given` fields."""
     limits = ("limit_total", "limit_node", "limit_namespace", "limit_workload")
     unset: dict[str, Any] = {name: UNLIMITED for name in limits if name not in given}
-    return replace(rules_of(settings), rates=(), planner=planner, **unset)
+    chosen = find(planner)
+    moves = chosen is None or chosen.moves
+    return replace(rules_of(settings), rates=(), planner=planner, moves=moves, **unset)
 
 
 def _with_option(problem: str, options: Mapping[str, str]) -> str:

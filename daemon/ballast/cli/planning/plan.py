@@ -163,6 +163,7 @@ _add_command("relieve", "Move pods off overloaded nodes.")
 _add_command("rebalance", "Move pods so that all nodes have a similar load.")
 _add_command("redistribute", "Move pods so that pending pods can start.", without=("peak",))
 _add_command("repair", "Move pods that are not where they ask to be.")
+_add_command("tidy", "Remove failed and old pods and those that restart again and again.")
 _add_command("consolidate", "Empty nodes that the others can do without.", without=("ungated",))
 
 

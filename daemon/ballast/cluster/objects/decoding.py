@@ -183,6 +183,7 @@ def to_pod(pod: wire.Pod | wire.LeanPod, shared: Shared, keep: Callable[[str], b
         waiting_since=_unix(refused.last_transition_time) if refused else None,
         gates=tuple(shared.string(gate.name) for gate in spec.scheduling_gates or ()),
         nominated=shared.string(status.nominated_node_name),
+        restarts=sum(state.restart_count for state in _states(status)),
     )
 
 
@@ -266,8 +267,7 @@ S = TypeVar("S", bound=wire.LeanPodSpec)
 
 def booked(spec: S, status: wire.PodStatus) -> S:
     """The spec with the requests that count; the same one where nothing is being resized."""
-    states = (*(status.container_statuses or ()), *(status.init_container_statuses or ()))
-    resizing = {state.name: state for state in states if state.allocated_resources or state.resources}
+    resizing = {state.name: state for state in _states(status) if state.allocated_resources or state.resources}
     if not (resizing or status.allocated_resources or status.resources):
         return spec
     whole = _resources(spec.resources, status.allocated_resources, status.resources, refused=_refused(status))
@@ -283,6 +283,10 @@ def booked(spec: S, status: wire.PodStatus) -> S:
         init_containers=init_containers or spec.init_containers,
         resources=whole,
     )
+
+
+def _states(status: wire.PodStatus) -> tuple[wire.ContainerStatus, ...]:
+    return (*(status.container_statuses or ()), *(status.init_container_statuses or ()))
 
 
 def _refused(status: wire.PodStatus) -> bool:

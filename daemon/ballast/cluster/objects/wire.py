@@ -257,6 +257,7 @@ class ContainerStatus(WireStruct):
     name: str = ""
     allocated_resources: Quantities | None = None
     resources: ResourceRequirements | None = None
+    restart_count: int = 0
 
 
 class PodStatus(WireStruct):

@@ -15,6 +15,8 @@ def opt_out(case: CheckInput) -> CheckResult:
 
 def reservation(case: CheckInput) -> CheckResult:
     steered = case.rules.steered
+    if not case.rules.moves:
+        return allow("it may come back anywhere")
     if steered is None or case.pod.scheduler_name in steered:
         return allow("its landing is steered")
     if case.rules.kept_off:

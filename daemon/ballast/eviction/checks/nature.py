@@ -29,6 +29,8 @@ def terminating(case: CheckInput) -> CheckResult:
 
 
 def finished(case: CheckInput) -> CheckResult:
+    if case.pod.phase == "Failed" and not case.rules.moves:
+        return allow("it has failed, and may be removed")
     return refuse(f"it has {case.pod.phase.lower()}") if case.pod.finished else allow("it has not finished")
 
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Protocol, TypeAlias, runtime_checkable
 
+from ballast.eviction.tidy_rules import NOTHING, TidyRules
 from ballast.eviction.waiting import PlannedPods, pod_name
 from ballast.model.limits import Limit, by_resource
 from ballast.model.sample import Bools, Floats, Ints
@@ -63,6 +64,9 @@ class Aims:
     packed: bool = False
     """Whether `consolidate` runs too: `rebalance` moves pods off nodes above the ceiling of targets alone."""
 
+    tidy: TidyRules = NOTHING
+    """What `tidy` removes."""
+
     @property
     def ceiling(self) -> Limit:
         """`target_high`, and `high` of resources that it says nothing of: no move makes a node hot."""
@@ -78,6 +82,8 @@ class Effect(Enum):
     """Loads change as predicted."""
     STARTS = "starts"
     """Waiting pods start."""
+    NONE = "none"
+    """Nothing is predicted."""
 
 
 @dataclass(frozen=True)
@@ -148,6 +154,8 @@ class Planner(Protocol):
     """Whether it empties nodes: `PlanInput.whole_nodes` is set, and the nodes that it hands over are marked."""
     spans_cycles: bool
     """Whether a plan is carried out over many cycles: the limits of a cycle hold back its steps, not the plan."""
+    moves: bool
+    """Whether it wants pods on other nodes; else they may come back where they were, and its steps have target -1."""
     effect: Effect
 
     def idle(self, demand: PlanningDemand) -> str | None:
@@ -181,6 +189,7 @@ class BasePlanner:
     one_at_a_time = False
     whole_nodes = False
     spans_cycles = False
+    moves = True
     effect = Effect.LOAD
 
     def idle(self, demand: PlanningDemand) -> str | None:

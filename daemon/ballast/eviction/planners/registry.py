@@ -15,8 +15,9 @@ from ballast.eviction.planners.rebalance import Rebalance
 from ballast.eviction.planners.redistribute import Redistribute
 from ballast.eviction.planners.relieve import Relieve
 from ballast.eviction.planners.repair import Repair
+from ballast.eviction.planners.tidy import Tidy
 
-BUILT_IN: tuple[Planner, ...] = (Relieve(), Redistribute(), Rebalance(), Repair(), Consolidate())
+BUILT_IN: tuple[Planner, ...] = (Relieve(), Redistribute(), Rebalance(), Repair(), Tidy(), Consolidate())
 REGISTRY: Registry[Planner] = Registry("ballast.planners", [planner.name for planner in BUILT_IN], Planner)
 
 

@@ -42,7 +42,7 @@ def choose(moment: Moment, settings: Settings, stopped: Callable[[str], str | No
         else:
             skipped.append(f"{candidate.name}: {reason}")
     concerned = None
-    if all(planner(plan.kind).needs_confirmation for plan in plans):
+    if all(planner(plan.kind).needs_confirmation or not planner(plan.kind).moves for plan in plans):
         concerned = tuple(f"{pod.namespace}/{pod.name}" for pod in pods if pod.node in hot)
     return Choice(tuple(plans), tuple(skipped), why, concerned)
 
@@ -74,6 +74,7 @@ def rules_for(planner: Planner, rules: GateRules, steered: frozenset[str]) -> Ga
         planner=planner.name,
         steered=steered,
         needs_landing=planner.needs_landing,
+        moves=planner.moves,
         needs_confirmation=planner.needs_confirmation,
     )
     return replace(rules, limit_node=UNLIMITED, cooldown=0.0) if planner.whole_nodes else rules

@@ -5,7 +5,7 @@ import { fleet } from "./fleet.js";
 import { plainly } from "./overview.js";
 
 const ROWS = 200;
-const KINDS = { relieve: "relieve: moves pods off overloaded nodes", rebalance: "rebalance: evens out the load of the nodes", redistribute: "redistribute: makes room for waiting pods", consolidate: "consolidate: empties nodes", repair: "repair: moves pods to where they belong" };
+const KINDS = { relieve: "relieve: moves pods off overloaded nodes", rebalance: "rebalance: evens out the load of the nodes", redistribute: "redistribute: makes room for waiting pods", tidy: "tidy: removes failed and old pods", consolidate: "consolidate: empties nodes", repair: "repair: moves pods to where they belong" };
 let plans = null, plan = null, find = "", loads = null;
 
 const sigma = value => known(value) ? `±${(value * 100).toFixed(1)}` : nothing("unknown");

@@ -184,3 +184,64 @@ def test_a_quota_that_is_no_quantity_is_named(files: Callable[[str, Any], str], 
     assert code == 1
     assert "ResourceQuota" in err
     assert "many" in err
+
+
+TIDY = (
+    'tidy={"failed": {"minAge": "1h"}, "lifetime": {"maxAge": "30d", "selector": "app=old"}, '
+    '"restarts": {"threshold": 50}}'
+)
+
+
+def untidy() -> Answer:
+    """p0 has failed, p1 restarts again and again, p2 and p3 are older than 30 days, of which p2 has the label."""
+    cluster = drained()
+    for item in cluster["items"]:
+        name = item["metadata"]["name"]
+        if item["kind"] != "Pod":
+            continue
+        item["metadata"]["creationTimestamp"] = "2020-01-01T00:00:00Z" if name in ("p0", "p2", "p3") else None
+        if name == "p0":
+            item["status"] = {"phase": "Failed", "reason": "Evicted"}
+        elif name == "p1":
+            item["status"]["containerStatuses"] = [{"name": "a", "restartCount": 40}]
+            item["status"]["initContainerStatuses"] = [{"name": "b", "restartCount": 10}]
+        elif name == "p2":
+            item["metadata"].setdefault("labels", {})["app"] = "old"
+    return cluster
+
+
+def test_tidy_removes_failed_restarting_and_old_pods_wherever_they_come_back(plan: Plan) -> None:
+    loads = watcher({f"n{i}": (0.2, 0.2) for i in range(5)})
+    answer = plan("tidy", untidy(), loads, "--set", TIDY)
+    assert [(step["pod"], step["from"], step["to"]) for step in answer["steps"]] == [
+        ("shop/p0", "n0", None),
+        ("shop/p1", "n1", None),
+        ("shop/p2", "n2", None),
+    ]
+    reasons = [step["reason"] for step in answer["steps"]]
+    assert reasons[:2] == ["it has failed", "its containers have restarted 50 times"]
+    assert reasons[2].endswith("h old, more than 720.0 h")
+    assert answer["before"] == answer["after"], "it moves no load that is known"
+    assert plan("tidy", untidy(), loads)["steps"] == [], "nothing is removed unless the setting says so"
+
+
+def test_tidy_keeps_replicas_but_takes_failed_pods_of_any_workload(plan: Plan) -> None:
+    cluster = untidy()
+    for item in cluster["items"]:
+        if item["kind"] == "Deployment":
+            item["spec"]["replicas"] = 1
+    answer = plan("tidy", cluster, watcher({f"n{i}": (0.2, 0.2) for i in range(5)}), "--set", TIDY)
+    assert [step["pod"] for step in answer["steps"]] == ["shop/p0"]
+    assert answer["refused"] == {"single-replica": 2}
+
+
+@pytest.mark.parametrize(
+    "value",
+    ['{"old": {}}', '{"failed": {"age": "1h"}}', '{"lifetime": {}}', '{"restarts": {"threshold": 0}}', "[1]", "5"],
+)
+def test_tidy_says_what_its_setting_may_be(value: str, files: Callable[[str, Any], str], ballast: Run) -> None:
+    given = ["--cluster", files("c.json", untidy()), "--metrics", files("m.json", watcher({"n0": (0.2, 0.2)}))]
+    code, _, err = ballast("plan", "tidy", *given, "--set", f"tidy={value}")
+    assert code == 2
+    assert "--set tidy" in err
+    assert "expected a" in err

@@ -1,0 +1,52 @@
+"""`tidy`: removes failed pods, pods beyond a lifetime, and pods that restart again and again."""
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from ballast.eviction.planners.planner import BasePlanner, Effect, PlanInput, Spare
+from ballast.model.sample import Bools, Floats
+from ballast.placement.planners.simulated_placement import SimulatedPlacement
+from ballast.placement.planners.step import Admit, PlannedMove
+
+
+class Tidy(BasePlanner):
+    """The gain of a step is 1. Where the replacement goes is the scheduler's business alone."""
+
+    name = "tidy"
+    needs_landing = False
+    moves = False
+    effect = Effect.NONE
+
+    def considers(self, cluster: PlanInput) -> Bools:
+        """Pods that are to be removed."""
+        return np.array([self._why(cluster, pod) is not None for pod in range(len(cluster.layout.pods))], bool)
+
+    def steps(
+        self, cluster: PlanInput, placement: SimulatedPlacement, movable: Bools, admit: Admit, spare: Spare
+    ) -> Iterator[PlannedMove]:
+        """Failed pods first, then those with the most restarts, then the oldest."""
+        pods, most = cluster.layout.pods, cluster.aims.max_moves
+        rows = np.flatnonzero(movable).tolist()
+        rows.sort(key=lambda row: (not pods[row].finished, -pods[row].restarts, pods[row].created, row))
+        moves = 0
+        for row in rows:
+            if most is not None and moves >= most:
+                return
+            if not movable[row]:
+                continue
+            refused = admit(row, -1)
+            if refused is not None:
+                movable[refused] = False
+                continue
+            moves += 1
+            yield PlannedMove(row, int(placement.on[row]), -1, 1.0)
+
+    def reason(self, cluster: PlanInput, step: PlannedMove, load: Floats) -> str:
+        """ "its containers have restarted 120 times"."""
+        return self._why(cluster, step.pod) or ""
+
+    def _why(self, cluster: PlanInput, pod: int) -> str | None:
+        if cluster.layout.on[pod] < 0 or not cluster.layout.pods[pod].node:
+            return None
+        return cluster.aims.tidy.reason(cluster.layout.pods[pod], cluster.pods.now)
