@@ -29,6 +29,8 @@ from ballast_lab.solvers.problem_file import problem_of
 SECONDS = 5.0
 """How long to search unless told otherwise."""
 _SHOWN = 30
+LARGEST_GAP = 0.95
+"""A bound that is further away tells nothing."""
 
 
 class Solver(StrEnum):
@@ -240,7 +242,7 @@ def _bound(found: Solution) -> str:
     if found.bound is None or found.gap is None:
         return ""
     value = f", value {found.objective.value:.6g}"
-    if found.bound <= 0 < found.objective.value:
+    if found.gap > LARGEST_GAP:
         return f"{value}, no useful bound"
     return f"{value}, proved at least {found.bound:.6g} (gap {100 * found.gap:.2g} %)"
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -14,11 +15,14 @@ from ballast.solving import Problem, Solution
 from ballast.solving.solution import TimeBudget
 from ballast.solving.solve import Search
 from ballast.solving.units import units
-from ballast_lab.solvers.exact import solve_exactly
+from ballast_lab.solvers.exact import solve_exactly, standing_out
 from ballast_lab.solvers.genetic import genetic
 from ballast_lab.solvers.paper import Broken, Quirks, evolve
+from ballast_lab.solvers.relaxed import relaxed_bound
 
 SOLVERS = ("auto", *solving.SOLVERS, "genetic-paper", "genetic", "exact")
+# The share of the time for the proof of a bound, and the gap from which on nothing is left to prove.
+_PROOF, _PROVED = 0.05, 1e-9
 # Placements that `auto` enumerates.
 _FEW = 5e6
 
@@ -34,7 +38,8 @@ def solve(
 ) -> Solution:
     """As `ballast.solving.solve`, by any of SOLVERS; `quirks` are those of genetic-paper alone.
 
-    `limits` are `seconds`, `evaluations`, `clock` and `progress`.
+    `limits` are `seconds`, `evaluations`, `clock` and `progress`. Every solver but genetic-paper gives a bound, 0 where
+    none is useful.
     """
     if solver == "genetic-paper":
         return evolve(problem, TimeBudget(**limits), np.random.default_rng(seed), quirks or Quirks())
@@ -44,7 +49,24 @@ def solve(
         "genetic": genetic,
         "exact": partial(solve_exactly, max_moves=solving.ANY if max_moves is None else max_moves),
     }
-    return solving.solve(problem, solver=solver, search=searches.get(solver), seed=seed, max_moves=max_moves, **limits)
+    seconds: float | None = limits.get("seconds")
+    clock: Callable[[], float] | None = limits.get("clock")
+    until = np.inf
+    if seconds and clock:
+        until, limits["seconds"] = clock() + seconds, seconds * (1 - _PROOF)
+    found = solving.solve(problem, solver=solver, search=searches.get(solver), seed=seed, max_moves=max_moves, **limits)
+    least = 0.0 if found.bound is None else found.bound
+    if (found.gap or 1.0) > _PROVED:
+        contracted = units(problem)
+        on = np.zeros(contracted.size, np.int64)
+        on[contracted.of] = found.on
+        moves = np.inf if max_moves is None else float(max_moves)
+        least = max(
+            least,
+            standing_out(contracted) * (1 - _PROVED),
+            relaxed_bound(contracted, on, found.objective.value, moves, lambda: clock is not None and clock() >= until),
+        )
+    return replace(found, bound=min(least, found.objective.value))
 
 
 def _choose(problem: Problem, max_moves: int | None) -> str:

@@ -28,22 +28,25 @@ _ROUNDS = 50
 _PER_NODE = 1000
 _LONGEST = 3600.0
 _TOLERANCE = 1e-9
-# The share of the budget that goes to a search beforehand: on large problems no program ends in time.
-_SEARCH, _SEARCH_LARGE = 0.5, 0.98
+# Units times nodes up to which a program proves more than a relaxation; the share of the budget that goes to a search
+# before it. Larger problems are searched as by late acceptance, with the same answer for the same evaluations.
+_PROGRAM, _SEARCH = 1000, 0.5
 _CAREFUL = 1e-12
 
 
 def solve_exactly(
     assignment: Assignment, budget: TimeBudget, rng: np.random.Generator, moves_left: int, *, max_moves: int
-) -> tuple[None, float]:
-    """A `Search`: the best placement where all can be compared, else a better one and a lower bound."""
+) -> tuple[None, float | None]:
+    """A `Search`: the best placement where all can be compared, else a better one and, of small ones, a bound."""
     if countable(assignment.units):
         descend(Exchange(assignment, rng, moves_left), budget)
         if enumerate_all(assignment, budget, max_moves):
             return None, assignment.value() * (1 - _CAREFUL)
     else:
-        large = assignment.units.size * len(assignment.units.scale) > collisions.LARGEST
-        search = budget.share(_SEARCH_LARGE if large else _SEARCH)
+        if assignment.units.size * len(assignment.units.scale) > _PROGRAM:
+            late_acceptance(assignment, budget, rng, moves_left)
+            return None, None
+        search = budget.share(_SEARCH)
         late_acceptance(assignment, search, rng, moves_left)
         budget.spend(search.spent, assignment.value())
     return None, bound(assignment, budget, max_moves)
@@ -110,8 +113,6 @@ class _half:  # noqa: N801
 def bound(assignment: Assignment, budget: TimeBudget, max_moves: int) -> float:
     """A lower bound of the value; a better placement that turns up is put into the assignment."""
     units = assignment.units
-    if units.size * len(units.scale) > collisions.LARGEST:
-        return min(standing_out(units) * (1 - 1e-9), assignment.value())
     relaxed = collisions.program(units, units.rules)
     n, k = units.scale.shape
     z, d, y = len(relaxed.unit), n * k, n * k

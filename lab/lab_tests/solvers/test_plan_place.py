@@ -77,7 +77,7 @@ def test_it_answers_with_the_fixed_keys_and_keeps_every_rule(place: Run, solver:
     assert answer["objective"]["value"] == pytest.approx(value(document, answer["placement"]))
     assert answer["before"]["value"] == pytest.approx(value(document, {f"p{row}": "n0" for row in range(4)}))
     assert answer["moves"] == sum(each != "n0" for each in answer["placement"].values())
-    assert (answer["bound"] is not None) == (answer["solver"] == "exact")
+    assert 0 <= answer["bound"] <= answer["objective"]["value"]
     assert (answer["generations"] is not None) == (answer["solver"] == "genetic")
 
 

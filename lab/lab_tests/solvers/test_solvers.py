@@ -1,3 +1,4 @@
+import math
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from ballast.solving.units import units
 from ballast_lab.solvers import SOLVERS, solve
 from ballast_lab.solvers.exact import standing_out
 from ballast_lab.solvers.problem_file import problem_of
+from ballast_lab.solvers.relaxed import relaxed_bound
 from lab_tests.solvers.problems import Json, all_placements, broken, documents, value
 from tests.properties import examples
 
@@ -205,3 +207,44 @@ def test_what_is_not_solved_to_the_end_has_a_proved_bound(nodes: int, pods: int)
     assert found.bound is not None
     assert 0 < found.bound <= found.objective.value
     assert solved(document, "late-acceptance", evaluations=40_000).objective.value >= found.bound
+
+
+@given(document=documents(pods=5), data=st.data())
+@FEW
+def test_the_relaxed_bound_is_below_every_placement(document: Json, data: st.DataObject) -> None:
+    for pod in document["pods"]:
+        pod["node"] = data.draw(st.sampled_from([node["name"] for node in document["nodes"]]))
+    contracted = units(problem_of(document, "test"))
+    most = data.draw(st.sampled_from([np.inf, 1, 2]))
+    values = []
+    for placement in all_placements(document):
+        on = np.array([sorted(contracted.problem.nodes).index(placement[pod]) for pod in contracted.problem.pods])
+        of_units = np.zeros(contracted.size, np.int64)
+        of_units[contracted.of] = on
+        if contracted.moves(of_units) <= most:
+            values.append((value(document, placement), of_units))
+    for reached, on in values[:3]:
+        bound = relaxed_bound(contracted, on, reached, most)
+        assert all(bound <= other + 1e-12 for other, _ in values)
+
+
+@pytest.mark.parametrize(("nodes", "pods", "share"), [(20, 200, 0.1), (60, 600, 0.3)])
+def test_where_nodes_have_load_of_their_own_the_bound_is_near(nodes: int, pods: int, share: float) -> None:
+    rng = np.random.default_rng(1)
+    use, own = rng.lognormal(0.0, 0.6, (pods, 4)), np.zeros((nodes, 4))
+    use *= 0.6 * nodes / use.sum(axis=0)
+    own[: nodes // 4] = 1.6 * rng.random((nodes // 4, 4))
+    names = [f"n{row:02}" for row in range(nodes)], [f"p{row:03}" for row in range(pods)]
+    problem = arrange(
+        *names, "abcd", capacity=np.ones((nodes, 4)), use=use, base=own, kinds="abcd",
+        room=np.ones((nodes, 4)), request=use * rng.lognormal(0.0, 0.35, use.shape),
+    )  # fmt: skip
+    found = solve(problem, solver="late-acceptance", evaluations=100_000)
+    assert found.bound is not None
+    assert 1 - math.sqrt(found.bound / found.objective.value) <= share
+
+
+def test_exact_finds_what_late_acceptance_finds_where_no_program_helps() -> None:
+    document = small(3, nodes=20, pods=100)
+    values = [solved(document, solver, evaluations=20_000).objective.value for solver in ("exact", "late-acceptance")]
+    assert values[0] == values[1]
