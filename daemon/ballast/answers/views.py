@@ -68,7 +68,7 @@ class NodeHistory(Answer):
 
 
 class PodOnNode(Answer):
-    """A pod on a node, and what it requests: cores and bytes."""
+    """A pod on a node, what it requests and what it uses: cores and bytes."""
 
     pod: Annotated[str, NAMESPACED]
     owner: Annotated[str | None, Meta(description="kind/name")]
@@ -76,6 +76,7 @@ class PodOnNode(Answer):
     ready: bool
     created: Annotated[float, UNIX]
     requests: Mapping[str, float]
+    usage: Annotated[Mapping[str, float] | None, Meta(description="null while it is not known")] = None
 
 
 class FoundPod(Answer):

@@ -3,7 +3,7 @@
 import os
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any
@@ -44,11 +44,13 @@ from ballast.serving.app import create_app, create_extender_app, create_health_a
 from ballast.serving.board import Board, CycleRecord, DaemonAnswers
 from ballast.serving.callers import Callers
 from ballast.serving.history import hot_of
+from ballast.serving.pods_on import NodePods
 from ballast.serving.refusals import Refusals
 from ballast.serving.server import Server
 from ballast.serving.standby import Leader
 from ballast.settings import Mode, Settings, check_run
 from ballast.telemetry.pod_usage_cache import PodUsageCache
+from ballast.telemetry.pods import decode
 
 CYCLES_KEPT = 200
 SYNC_ATTEMPTS = 60
@@ -100,6 +102,7 @@ class Daemon:
         context.cache.follow_pods(self.extender, self.extender.give_way)
         usage = PodUsageCache(reader.source, context.api.get, settings)
         self.siblings = SiblingUsage(self.extender, usage, context.cache.pods, context.clock)
+        board.pods_on = NodePods(context.cache.pods_on, partial(_usage, usage), context.clock)
 
         self._feeds = power_build.client(settings, policies)
         self.power = power_build.build(context, policies, board, self._feeds) if policies else None
@@ -332,10 +335,13 @@ def _board(context: Context, config: list[dict[str, Any]], max_age: float) -> Bo
         max_age=max_age,
         high=by_resource(context.settings.publishing.high),
         find_pods=partial(fleet.find_pods, context.cache),
-        pods_on=partial(fleet.pods_on, context.cache),
         node_metrics=context.settings.metrics.nodes,
         long_history=LongHistory(context.settings, context.clock, context.settings.windows.lengths[0].text),
     )
+
+
+def _usage(cache: PodUsageCache, at: float, pods: Sequence[str]) -> Mapping[str, Mapping[str, float]]:
+    return decode(cache.ask(at, ("cpu", "memory"), pods)).by_pod()
 
 
 def _no_evictions(namespace: str, name: str) -> None:

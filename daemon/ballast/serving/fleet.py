@@ -7,7 +7,7 @@ from typing import Protocol
 import msgspec
 import numpy as np
 
-from ballast.answers.views import FleetLoads, FleetNames, FoundPod, PodOnNode
+from ballast.answers.views import FleetLoads, FleetNames, FoundPod
 from ballast.model.node_state import NodeState
 from ballast.model.pod import Pod
 from ballast.model.sample import Floats
@@ -110,8 +110,6 @@ class Pods(Protocol):
 
     def pods(self) -> Sequence[Pod]: ...
 
-    def pods_on(self, node: str) -> Sequence[Pod]: ...
-
 
 def find_pods(cache: Pods, text: str) -> list[FoundPod]:
     """The first ones by name whose namespace/name contains `text`, whatever its case."""
@@ -122,20 +120,3 @@ def find_pods(cache: Pods, text: str) -> list[FoundPod]:
         if part in f"{pod.namespace}/{pod.name}".lower() and not pod.finished
     )
     return [FoundPod(name, node or None) for name, node in names[:FOUND]]
-
-
-def pods_on(cache: Pods, node: str) -> list[PodOnNode]:
-    """Those with the largest requests of cpu first."""
-    there = [pod for pod in cache.pods_on(node) if not pod.finished]
-    there.sort(key=lambda pod: (-pod.shape.requests.get("cpu", 0.0), pod.namespace, pod.name))
-    return [
-        PodOnNode(
-            pod=f"{pod.namespace}/{pod.name}",
-            owner=f"{pod.owner.kind}/{pod.owner.name}" if pod.owner else None,
-            phase=pod.phase,
-            ready=pod.ready,
-            created=pod.created,
-            requests=dict(pod.shape.requests),
-        )
-        for pod in there
-    ]

@@ -33,6 +33,12 @@ BINS = 20
 
 SCORE = "score"
 UNKNOWN = 255
+EARLY = 1800.0
+"""Seconds from the first snapshot on of which each spread is kept."""
+
+FINE = 15.0
+"""Seconds between two of these, at least."""
+
 PER_LOAD, PER_SCORE = 200.0, 2.0
 Bytes = NDArray[np.uint8]
 
@@ -78,16 +84,21 @@ class FleetHistory:
         return len(self._ring)
 
     def spread(self) -> SpreadHistory:
-        """Oldest first, null where nothing was known."""
+        """Oldest first, null where nothing was known: each value of the first half hour, then one in five minutes."""
         with self._lock:
-            order = [place for _, place in self._filled()]
-            times = [slot * STEP for slot, _ in self._filled()]
-            deviation, hot = self._deviation[order], self._hot[order]
+            oldest = (self._slot - SLOTS + 1) * STEP
+            early = [point for point in self._early if point[0] >= oldest]
+            begun = early[-1][0] if early else -np.inf
+            slots = [(slot * STEP, self._deviation[place], int(self._hot[place])) for slot, place in self._filled()]
+            points = [*early, *(point for point in slots if point[0] > begun)]
         return SpreadHistory(
             step=STEP,
-            times=times,
-            spread={name: _listed(deviation[:, row], 4) for row, name in enumerate(self._series[:-1])},
-            hot=hot.tolist(),
+            times=[time for time, _, _ in points],
+            spread={
+                name: _listed(np.array([spread[row] for _, spread, _ in points]), 4)
+                for row, name in enumerate(self._series[:-1])
+            },
+            hot=[hot for _, _, hot in points],
         )
 
     def node(self, name: str) -> NodeHistory | None:
@@ -125,13 +136,15 @@ class FleetHistory:
         return slot * STEP, {name: values[row] / scale[name] for row, name in enumerate(self._series)}
 
     def distributions(self) -> tuple[float, dict[str, list[int]]] | None:
-        """When the oldest five minutes began, and how many nodes each bar of their distributions has, by resource."""
+        """When the oldest five minutes began, or the first snapshot was; and the nodes in each bar by resource."""
         with self._lock:
             filled = self._filled()
             if not filled:
                 return None
             slot, place = filled[0]
-            return slot * STEP, {name: self._bars[place, row].tolist() for row, name in enumerate(self._series[:-1])}
+            first = self._early[0][0] if self._early else 0.0
+            begun = first if first // STEP == slot else slot * STEP
+            return begun, {name: self._bars[place, row].tolist() for row, name in enumerate(self._series[:-1])}
 
     def _start(self, resources: Sequence[str]) -> None:
         self._series = (*resources, SCORE)
@@ -145,6 +158,7 @@ class FleetHistory:
         self._deviation = np.full((SLOTS, len(resources)), np.nan)
         self._hot = np.zeros(SLOTS, np.int64)
         self._bars = np.zeros((SLOTS, len(resources), BINS), np.uint16)
+        self._early: list[tuple[float, Floats, int]] = []
 
     def _filled(self, most: int = SLOTS) -> list[tuple[int, int]]:
         """(slot, its place in rings of a day), oldest first; the newest `most`."""
@@ -192,9 +206,18 @@ class FleetHistory:
         self._seen = np.pad(self._seen, (0, rows - old))
 
     def _note(self, snapshot: Snapshot, high: Mapping[str, float], place: int) -> None:
-        self._written[place] = self._slot
-        self._deviation[place] = spread_of(snapshot)
-        self._hot[place] = int(hot_of(snapshot, high).sum())
+        spread, hot = spread_of(snapshot), int(hot_of(snapshot, high).sum())
+        first = self._written[place] != self._slot
+        self._written[place], self._deviation[place], self._hot[place] = self._slot, spread, hot
+        self._early = [point for point in self._early if point[0] < snapshot.time]
+        if self._early:
+            due = snapshot.time - self._early[0][0] <= EARLY and snapshot.time - self._early[-1][0] >= FINE
+        else:
+            due = bool(np.isfinite(spread).any())  # the line begins with the first value
+        if due:
+            self._early.append((snapshot.time, spread, hot))
+        if not first:
+            return  # the bars are those of the slot's beginning
         for row in range(len(snapshot.resources)):
             self._bars[place, row] = bars_of(snapshot.primary.mean[row])
 

@@ -151,3 +151,20 @@ def test_more_than_a_day_comes_from_prometheus_where_it_is_there() -> None:
         assert {ask(port, f"{path}?days={text}").status for text in ("0", "91", "x", "-1", "%D9%A3", "")} == {400}
     assert absent.status == 404
     assert "does it scrape Ballast?" in absent.json["error"]
+
+
+def test_the_line_of_balance_begins_with_the_first_value_in_steps_of_15_seconds() -> None:
+    loads = [[0.9, 0.1], *([[0.6, 0.4]] * 11)]
+    history = FleetHistory()
+    for step, cpu in enumerate(loads):
+        seen(history, snapshot([cpu, [0.5, 0.5]], time=START + 100 + 15.0 * step))
+    line = history.spread()
+    assert line.times[0] == START + 100
+    assert line.times[1] - line.times[0] == 15
+    assert line.spread["cpu"][0] == pytest.approx(0.4)
+    assert line.spread["cpu"][-1] == pytest.approx(0.1)
+    began, _ = history.distributions() or (0.0, {})
+    assert began == START + 100
+    for slot in range(1, SLOTS + 2):
+        seen(history, snapshot([[0.6, 0.4], [0.5, 0.5]], time=START + STEP * slot + 10))
+    assert len(history.spread().times) <= SLOTS + 1

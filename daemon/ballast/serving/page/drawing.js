@@ -50,7 +50,7 @@ export function lines(times, series, { width = innerWidth < 700 ? 370 : 1180, he
 
 /** Nodes by load: now as bars, before as an outline; `marks` are [load, word]. */
 export function histogram(bars, before, marks, title) {
-  const width = 360, height = 190, left = 30, bottom = 34, most = Math.max(1, ...bars, ...before), step = (width - left - 6) / bars.length;
+  const width = 360, height = 190, left = 42, bottom = 34, most = Math.max(1, ...bars, ...before), step = (width - left - 6) / bars.length;
   const y = value => height - bottom - (value / most) * (height - bottom - 20), total = bars.reduce((sum, n) => sum + n, 0);
   const outline = before.some(Boolean) ? before.map((n, i) => `${i ? "L" : "M"}${left + i * step} ${y(n)}h${step}`).join("") : "";
   return shape("svg", { viewBox: `0 0 ${width} ${height}`, class: "histogram", role: "img", "aria-label": `${title}: ${total} nodes, ${bars.map((n, i) => n ? `${n} at ${i * 5} to ${i * 5 + 5} %` : "").filter(Boolean).join(", ")}` },

@@ -53,15 +53,18 @@ const fits = (one, { find, show }) => (!find || [one.pod, one.workload, one.from
   (!show || (show === "open" ? ["recorded", "evicted", "landed"].includes(one.status) : show === "done" ? one.status === "ready" : ["refused", "failed", "stopped"].includes(one.status)));
 
 function card(one) {
+  const bad = ["refused", "failed", "stopped"].includes(one.status), folds = matchMedia("(max-width: 40rem)").matches, opened = folds && $("evictions-recent").querySelector(`details[data-id="${CSS.escape(`${one.plan} ${one.pod}`)}"]`)?.open;
   const [kind, words] = STATUSES[one.status] || ["off", one.status], found = relief(one), [predicted, measured] = [effect(one.predicted), effect(one.measured)];
-  return element("li", { class: "eviction" },
-    element("div", { class: "title" }, element("strong", {}, to(one.pod, "pods", ...one.pod.split("/"))), tag(kind, words), element("span", { class: "soft" }, `${when(one.time)}, ${one.kind || ""}`)),
+  const title = [tag(kind, words), element("span", { class: "soft" }, `${when(one.time)}, ${one.kind || ""}`)], body = [
     element("p", { class: "small" }, to(one.from, "nodes", one.from), " → ", landing(one), one.workload ? element("span", { class: "soft" }, ` · ${one.workload}`) : ""),
     timeline(one),
     ...(found ? [element("p", { class: "small soft" }, `${found[0]} of ${one.from}`), pair(found[1], found[2])] : []),
-    ...(one.why ? [element("p", { class: "failed" }, one.why)] : []),
+    ...(one.why ? [element("p", { class: bad ? "failed" : "small soft" }, one.why)] : []),
     element("details", {}, element("summary", {}, "All numbers"), element("p", { class: "small" }, `Predicted: ${predicted.join("; ") || "unknown"}`), element("p", { class: "small" }, `Measured: ${measured.join("; ") || "not yet"}`),
-      element("p", { class: "small" }, "Plan ", to(one.plan, "plans", one.plan))));
+      element("p", { class: "small" }, "Plan ", to(one.plan, "plans", one.plan)))];
+  const named = to(one.pod, "pods", ...one.pod.split("/"));
+  if (folds) return element("li", { class: "eviction" }, element("details", { "data-id": `${one.plan} ${one.pod}`, open: opened ? "" : null }, element("summary", {}, element("strong", {}, one.pod), " ", ...title), element("p", {}, named), ...body));
+  return element("li", { class: "eviction" }, element("div", { class: "title" }, element("strong", {}, named), ...title), ...body);
 }
 
 function drawRecent() {

@@ -32,13 +32,22 @@ function windows(node) {
   return [table("Windows", [["Window"], ["Mean", "number"], ["σ", "number"], ["p95", "number"], ["Samples", "number"], ["Coverage", "number"], ["Newest", "number"]], rows, "no resource is watched"), element("p", { class: "legend" }, sources ? `Samples: ${sources}.` : "")];
 }
 
+/** Points of the node's load, of the resource that falls most, that leave with a pod. */
+function relief(pod, node) {
+  const shares = ["cpu", "memory"].filter(name => known(pod.usage?.[name]) && node.allocatable[name]).map(name => [name, pod.usage[name] / node.allocatable[name] * 100]);
+  const [name, most] = shares.sort((a, b) => b[1] - a[1])[0] || [];
+  return name === undefined ? nothing("not known") : most < 0.1 ? "less than 0.1 point" : `${number(most, 1)} points of ${name}`;
+}
+
+const beside = (used, asked, words) => [known(used) ? words(used) : nothing("unknown"), known(asked) ? words(asked) : nothing("none")];
+
 function pods(list, node) {
   const rows = list.map(each => [to(each.pod, "pods", ...each.pod.split("/")), each.owner || "", `${each.phase}${each.ready ? "" : ", not ready"}`,
-    known(each.requests.cpu) ? number(each.requests.cpu, 3) : nothing("none"), known(each.requests.memory) ? bytes(each.requests.memory) : nothing("none"), ago(Math.max(0, now() - each.created))]);
+    ...beside(each.usage?.cpu, each.requests.cpu, value => number(value, 3)), ...beside(each.usage?.memory, each.requests.memory, bytes), relief(each, node), ago(Math.max(0, now() - each.created))]);
   const asked = name => list.reduce((sum, each) => sum + (each.requests[name] || 0), 0), room = node.allocatable;
   const shares = ["cpu", "memory"].filter(name => room[name]).map(name => `${name} ${percent(asked(name) / room[name])}`).join(", ");
-  return [element("p", { class: "soft" }, `${list.length} pods request ${shares || "nothing that is known"} of what is allocatable.`),
-    table("Pods", [["Pod"], ["Owner"], ["State"], ["cpu", "number"], ["memory", "number"], ["Age"]], rows, "no pod runs here")];
+  return [element("p", { class: "soft" }, `${list.length} pods request ${shares || "nothing that is known"} of what is allocatable. Those that use most cpu come first.`),
+    table("Pods", [["Pod"], ["Owner"], ["State"], ["cpu used", "number"], ["cpu asked", "number"], ["memory used", "number"], ["memory asked", "number"], ["Moving it relieves"], ["Age"]], rows, "no pod runs here")];
 }
 
 const SPANS = [["24 hours", ""], ["7 days", "7"], ["30 days", "30"]];
@@ -58,7 +67,7 @@ function span(name, days) {
 
 export async function refreshNode(name) {
   const days = route().query.get("days") || "", path = `/api/v1/nodes/${encodeURIComponent(name)}`, [node, before, score, running] = await Promise.all([tried(path), past(path, days), tried(`${path}/score`), tried(`${path}/pods`)]);
-  const box = $("node-page"), text = JSON.stringify([node, before, running?.length]);
+  const box = $("node-page"), text = JSON.stringify([node, before, running?.map(each => [each.pod, each.usage])]);
   if (text === drawn && box.dataset.node === name) return;
   drawn = text;
   const back = element("p", {}, element("a", { href: "#nodes", class: "back" }, "← all nodes"));

@@ -24,6 +24,7 @@ function drawHeadline() {
 
 function drawFacts() {
   const { status } = state, sources = [...new Set(Object.values(status.snapshot ? status.snapshot.sources : {}))];
+  document.body.classList.toggle("standby", !status.leader);
   $("facts").replaceChildren(...[status.leader ? "Leader: this replica writes" : "Follower: another replica writes", status.ready ? "ready" : "not ready", ...sources.map(source => `source ${source}`)].map(text => element("li", {}, text)));
   $("version").textContent = `Ballast ${status.version}`;
 }

@@ -2,7 +2,7 @@
 import { element, known, number, percent, style } from "./common.js";
 import { levels } from "./fleet.js";
 
-const UNKNOWN = -1, LARGEST = 30, SMALLEST = 3, HEAD = 18, MOST = 2 ** 21;
+const UNKNOWN = -1, LARGEST = 96, NAMED = 44, SMALLEST = 3, HEAD = 18, MOST = 2 ** 21;
 
 /** The value by which a node is coloured, 0..1, higher is worse; null while unknown. */
 const worth = (node, colour) => colour === "score" ? (node.score === null ? null : 1 - node.score / 100) : node.load(colour);
@@ -117,8 +117,23 @@ export class Wall {
     places.forEach((place, index) => {
       const x = (index % columns) * size, y = top + Math.floor(index / columns) * size;
       this.cells.push([x, y, place]);
-      if (!this.nodes[place].schedulable && size > 6) context.fillRect(x + size / 3, y + size / 3, size / 3 - gap, size / 3 - gap);
+      if (size >= NAMED) this.name(context, place, x, y, size - gap);
+      else if (!this.nodes[place].schedulable && size > 6) context.fillRect(x + size / 3, y + size / 3, size / 3 - gap, size / 3 - gap);
     });
+  }
+
+  /** The end of the name, where nodes differ, and the value, in black or white: what reads better on the cell. */
+  name(context, place, x, y, size) {
+    const [red, green, blue] = context.getImageData(...[x + size / 2, y + 3].map(at => Math.round(at * (devicePixelRatio || 1))), 1, 1).data;
+    const { name } = this.nodes[place], value = this.values[place], most = Math.floor((size - 6) / 6.2);
+    context.fillStyle = red * 0.299 + green * 0.587 + blue * 0.114 > 140 ? "#000" : "#fff";
+    context.font = "10px system-ui, sans-serif";
+    context.fillText(name.length > most ? `…${name.slice(1 - most)}` : name, x + 3, y + 13, size - 6);
+    context.font = "bold 13px system-ui, sans-serif";
+    context.fillText(value === UNKNOWN ? "?" : this.colour === "score" ? number((1 - value) * 100) : percent(value), x + 3, y + 31, size - 6);
+    context.font = "12px system-ui, sans-serif";
+    context.fillStyle = style("--card");
+    if (!this.nodes[place].schedulable) context.fillRect(x + size - 10, y + size - 10, 6, 6);
   }
 
   describe() {
