@@ -65,9 +65,9 @@ def explain(
         return _of_daemon(url, namespace, name, output)
     origin.check()
     settings_read, origins = settings_of(tuple(settings or ()), variables(origin))
-    evidence = gather(origin, settings_read)
+    evidence = gather(origin, settings_read, pod)
     gate = Gate(evidence.facts, offline_rules(settings_read, origins))
-    answer = explanation(evidence.arranged, gate, pod, aims_of(settings_read))
+    answer = explanation(evidence.arranged, gate, pod, aims_of(settings_read), gated=evidence.gated)
     if answer is None:
         raise BadFile(f"{pod}: there is no such pod, neither on a node nor pending.")
     return _show(msgspec.to_builtins(answer), output)

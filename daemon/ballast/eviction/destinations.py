@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 
+import msgspec
 import numpy as np
 
 from ballast.answers.views import BestTarget, PendingPod, Targets
@@ -14,6 +16,7 @@ from ballast.eviction.planners.planner import Aims
 from ballast.eviction.price import prices
 from ballast.eviction.rules import GateRules
 from ballast.model.node import Node
+from ballast.model.pod import Pod
 from ballast.model.sample import Bools, Ints
 from ballast.placement.planners.layout import Layout
 from ballast.placement.planners.rebalance import rebalance
@@ -34,12 +37,25 @@ def targets_of(arranged: Layout, gate: Gate, pod: int, aims: Aims) -> Targets:
     return Targets(int(open_to.sum()), dict(why_not.most_common()), _best(arranged, gate, pod, aims))
 
 
-def pending_of(arranged: Layout, gate: Gate, pod: int) -> PendingPod:
+def as_tried(pods: Sequence[Pod], name: str) -> tuple[list[Pod], bool]:
+    """The pods, of which `name` (namespace/name) counts as tried by the scheduler; whether gates hold it.
+
+    Layouts have only pods that are on a node or were tried, and one behind a gate is none of them.
+    """
+    rows = [row for row, pod in enumerate(pods) if not pod.node and f"{pod.namespace}/{pod.name}" == name]
+    tried = list(pods)
+    for row in rows:
+        if not (tried[row].finished or tried[row].deleting):
+            tried[row] = msgspec.structs.replace(tried[row], gates=(), waiting_since=tried[row].created)
+    return tried, any(pods[row].gated for row in rows)
+
+
+def pending_of(arranged: Layout, gate: Gate, pod: int, *, gated: bool) -> PendingPod:
     """Of a pod on no node: why no node takes it, by requests and constraints."""
     placement = standing_of(arranged, gate.facts, gate.rules, np.inf)
     reasons = (_scheduler_why_not(placement, pod, row) for row in range(len(arranged.nodes)))
     counts = Counter(reason for reason in reasons if reason)
-    return PendingPod(dict(counts.most_common()), bool(arranged.pods[pod].gates))
+    return PendingPod(dict(counts.most_common()), gated)
 
 
 def _best(arranged: Layout, gate: Gate, pod: int, aims: Aims) -> BestTarget | None:

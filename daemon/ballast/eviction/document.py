@@ -57,8 +57,11 @@ def numbers(values: Mapping[str, float]) -> dict[str, float | None]:
     return {name: value if math.isfinite(value) else None for name, value in values.items()}
 
 
-def explanation(layout: Layout, gate: Gate, name: str, aims: Aims) -> Explanation | None:
-    """Whether the pod `name` (namespace/name) may be moved, all checks in order, where it could go; None without it."""
+def explanation(layout: Layout, gate: Gate, name: str, aims: Aims, *, gated: bool) -> Explanation | None:
+    """Whether the pod `name` (namespace/name) may be moved, all checks in order, where it could go; None without it.
+
+    `gated` and the layout come from pods `as_tried`.
+    """
     rows = [row for row, pod in enumerate(layout.pods) if f"{pod.namespace}/{pod.name}" == name]
     if not rows:
         return None
@@ -83,7 +86,7 @@ def explanation(layout: Layout, gate: Gate, name: str, aims: Aims) -> Explanatio
         checks=[_check(number, verdict) for number, verdict in enumerate(verdicts, 1)],
         notes=notes,
         targets=found,
-        pending=None if pod.node else pending_of(layout, gate, row),
+        pending=None if pod.node else pending_of(layout, gate, row, gated=gated),
     )
 
 

@@ -16,6 +16,7 @@ from typing import Any, cast
 
 import numpy as np
 
+from ballast.eviction.destinations import as_tried
 from ballast.eviction.document import explanation
 from ballast.eviction.facts import Facts
 from ballast.eviction.feasibility import handed_over
@@ -67,9 +68,11 @@ def _place(request: BatchRequest) -> BatchResponse:
 
 
 def _explain(request: ExplanationRequest) -> ExplanationResponse:
-    arranged, facts, _ = _arrange(request.moment)
-    gate = Gate(facts, request.rules, request.moment.history)
-    return ExplanationResponse(explanation(arranged, gate, request.pod, request.aims))
+    pods, gated = as_tried(request.moment.objects.pods, request.pod)
+    moment = replace(request.moment, objects=replace(request.moment.objects, pods=pods))
+    arranged, facts, _ = _arrange(moment)
+    gate = Gate(facts, request.rules, moment.history)
+    return ExplanationResponse(explanation(arranged, gate, request.pod, request.aims, gated=gated))
 
 
 def _make_plans(request: PlansRequest) -> PlansResponse:

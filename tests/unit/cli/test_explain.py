@@ -86,6 +86,16 @@ def test_a_pending_pod_is_told_why_no_node_takes_it(explained: Callable[..., dic
     assert explained("shop/a", *PLAIN)["pending"] is None
 
 
+@pytest.mark.parametrize(("cpu", "why_not"), [("11", {"Insufficient cpu": 2}), ("1", {})])
+def test_a_gated_pod_is_told_what_would_keep_it_pending(
+    explained: Callable[..., dict[str, Any]], cpu: str, why_not: dict[str, int]
+) -> None:
+    gated = pod("w", cpu, owner="w", spec={"schedulingGates": [{"name": "example.com/wait"}]})
+    answer = explained("shop/w", node("n1"), node("n2"), gated, *workload("w", 1))
+    assert answer["pending"] == {"why_not": why_not, "gated": True}
+    assert answer["node"] is None
+
+
 @pytest.mark.parametrize("cpu", [90, 32])
 def test_whether_the_best_move_pays_is_what_the_plan_says(tmp_path: Path, ballast: Run, cpu: int) -> None:
     objects = listed(

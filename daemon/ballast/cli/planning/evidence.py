@@ -22,6 +22,7 @@ from ballast.cli.pod_metrics import pod_usage
 from ballast.cluster import workloads as wire
 from ballast.cluster.objects import attachments as attached
 from ballast.cluster.objects.decoding import Shared, annotation_filter
+from ballast.eviction.destinations import as_tried
 from ballast.eviction.facts import LISTED, ClusterObjects, Facts, WorkloadKey, promised
 from ballast.model.attachments import Attachments, NodeClaim, ScaleUp
 from ballast.model.limits import named
@@ -67,20 +68,27 @@ class PlanFiles:
     facts: Facts
     peak: Floats | None = None
     """[node, resource] as in the layout: the p95 of the load, NaN where the document does not say; None for nowhere."""
+    gated: bool = False
+    """Whether scheduling gates hold the pod that is explained."""
 
 
-def gather(origin: Origin, settings: Settings) -> PlanFiles:
-    """Reads the input and prints warnings. Raises BadFile for invalid input, ClusterError if the cluster refuses."""
+def gather(origin: Origin, settings: Settings, about: str = "") -> PlanFiles:
+    """Reads the input and prints warnings; the pod `about` counts as tried by the scheduler.
+
+    Raises BadFile for invalid input, ClusterError if the cluster refuses.
+    """
     with pause_collection():
-        return _read_files(origin, settings)
+        return _read_files(origin, settings, about)
 
 
-def _read_files(origin: Origin, settings: Settings) -> PlanFiles:
+def _read_files(origin: Origin, settings: Settings, about: str) -> PlanFiles:
     documents = live.read(settings, origin) if origin.of_cluster else _files(origin)
     source = documents.cluster_source
     cluster = files.cluster(documents.cluster, source)
     if settings.cluster.node_selector:
         cluster = _select_nodes(cluster, settings.cluster.node_selector, source)
+    tried, gated = as_tried(cluster.pods, about)
+    cluster = replace(cluster, pods=tuple(tried))
     document = metrics(documents.metrics, documents.metrics_source)
     usage = None
     if documents.pod_metrics is not None:
@@ -126,6 +134,7 @@ def _read_files(origin: Origin, settings: Settings) -> PlanFiles:
         arranged,
         Facts(objects, now=now, unknown=unknown, silent=silent),
         peak[order] if np.isfinite(peak).any() else None,
+        gated,
     )
 
 
