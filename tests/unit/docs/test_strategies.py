@@ -22,4 +22,4 @@ def test_every_strategy_has_a_paragraph_with_its_keys_and_its_score(name: str) -
 def test_the_page_says_of_every_strategy_what_a_label_is_worth(name: str) -> None:
     section = PAGE.partition("### A label has no pod\n")[2].partition("\n#")[0]
     assert section, "docs/scoring.md has no section A label has no pod"
-    assert f"`{name}`" in section
+    assert f"`{name}`" in section, f"docs/scoring.md: say under A label has no pod what a label of {name} means"
