@@ -23,7 +23,7 @@ NODE = "/api/v1/nodes/contested"
 def _ballast(cluster: ControlPlane) -> int:
     """Sets and removes Ballast's taint in turn; returns how often someone else was first."""
     metrics = Metrics()
-    api = connect(SimpleNamespace(kubeconfig=cluster.admin_kubeconfig), metrics)
+    api = connect(SimpleNamespace(kubeconfig=cluster.admin_kubeconfig, context=None), metrics)
     writer = writer_on(api, SystemClock(), metrics, modes={"publishing": "on"})
     try:
         for number in range(ROUNDS + 1):

@@ -21,7 +21,7 @@ _PATIENCE = 20.0
 
 @pytest.fixture
 def kube_api(kubeconfig: Path) -> Iterator[KubeApi]:
-    api = connect(SimpleNamespace(kubeconfig=kubeconfig), Metrics())
+    api = connect(SimpleNamespace(kubeconfig=kubeconfig, context=None), Metrics())
     yield api
     api.close()
 

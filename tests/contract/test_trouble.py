@@ -39,7 +39,7 @@ def metrics() -> Metrics:
 
 @pytest.fixture
 def api(simulated: EmbeddedCluster, metrics: Metrics, tmp_path: Path) -> KubeApi:
-    return connect(SimpleNamespace(kubeconfig=simulated.kubeconfig(tmp_path / "kubeconfig")), metrics)
+    return connect(SimpleNamespace(kubeconfig=simulated.kubeconfig(tmp_path / "kubeconfig"), context=None), metrics)
 
 
 @pytest.fixture

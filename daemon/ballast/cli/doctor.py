@@ -1,6 +1,5 @@
 """`ballast doctor`: what is wrong around Ballast, and the lines that fix it."""
 
-import os
 import shutil
 import textwrap
 from typing import Annotated
@@ -13,7 +12,8 @@ from ballast.base.clock import SystemClock
 from ballast.base.errors import UsageError
 from ballast.base.metrics import Metrics
 from ballast.cli.observing.remote import find, settings_of
-from ballast.cli.output import Output, OutputOption
+from ballast.cli.output import LiveOutput, LiveOutputOption
+from ballast.cli.place import ContextOption, KubeconfigOption, NamespaceOption, Place
 from ballast.cluster.client import connect
 from ballast.doctor.evidence import PATIENCE, Evidence
 from ballast.doctor.finding import Report
@@ -32,13 +32,17 @@ def doctor(
             help="Use the settings of the daemon whose page is at this address, where the environment has none.",
         ),
     ] = None,
-    output: OutputOption = Output.TABLE,
+    namespace: NamespaceOption = None,
+    kubeconfig: KubeconfigOption = None,
+    context: ContextOption = None,
+    output: LiveOutputOption = LiveOutput.TABLE,
 ) -> None:
     """Ask what the daemon would ask, change nothing, and say what to set. Exits 1 if something has to be fixed."""
     chosen = [] if only is None else [name.strip() for name in only.split(",") if name.strip()]
     if unknown := [name for name in chosen if name not in CHECKS]:
         raise UsageError(f"--only: there is no check {unknown[0]!r}. Choose among {', '.join(CHECKS)}.")
-    settings = load() if url is None else load({**settings_of(find(url, None)), **os.environ})
+    place = Place(url, namespace, kubeconfig, context)
+    settings = load({**(settings_of(find(place)) if url is not None else {}), **place.environment})
     log.configure("error", settings.log.format)
     api = connect(settings.cluster, Metrics(), PATIENCE)
     evidence = Evidence(settings, api, SystemClock())
@@ -47,7 +51,7 @@ def doctor(
     finally:
         evidence.close()
         api.close()
-    typer.echo(msgspec.json.encode(report).decode() if output is Output.JSON else _text(report))
+    typer.echo(output.text(msgspec.to_builtins(report), lambda: _text(report)))
     if report.failed:
         raise typer.Exit(1)
 

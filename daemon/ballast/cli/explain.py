@@ -1,6 +1,5 @@
 """`ballast explain`: the verdict of every eviction check on a pod, why one was moved, or what a node's score is."""
 
-import json
 from collections.abc import Mapping
 from typing import Annotated, Any
 from urllib.parse import quote
@@ -13,9 +12,9 @@ from rich.table import Table
 from ballast.base import log
 from ballast.base.errors import BadFile, BallastError, UsageError
 from ballast.base.text import duration
-from ballast.cli.live import daemons_explanation
-from ballast.cli.observing.remote import NoAnswer, Remote, find
-from ballast.cli.output import Output, OutputOption
+from ballast.cli.observing.remote import DAEMONS_TIMEOUT, NoAnswer, Remote, daemons_explanation, find
+from ballast.cli.output import LiveOutput, LiveOutputOption
+from ballast.cli.place import ContextOption, NamespaceOption, Place
 from ballast.cli.planning.eviction_settings import offline_rules, settings_of
 from ballast.cli.planning.evidence import Origin, gather, variables
 from ballast.cli.planning.plan import Cluster, Kubeconfig, Live, Metrics, PodMetrics, Set
@@ -40,29 +39,31 @@ def explain(
         str | None, typer.Option(metavar="URL", help="Ask a running daemon. URL is the address of its page.")
     ] = None,
     settings: Set = None,
-    output: OutputOption = Output.TABLE,
+    namespace: NamespaceOption = None,
+    context: ContextOption = None,
+    output: LiveOutputOption = LiveOutput.TABLE,
 ) -> None:
     """Show why a pod may or may not be evicted: all checks in order, with the numbers they use.
 
-    With --url also why a pod was moved. A name without / is a node: what its score is made of.
-    Checks that need history (debounce, cooldown, rate) are assumed to pass. Limits apply only if they are set.
+    Asks the daemon, which is found as by `ballast status` or given by --url, also why a pod was moved; a name without /
+    is a node: what its score is made of. With files, or with --live or --kubeconfig, the checks are made here: those
+    that need history (debounce, cooldown, rate) are assumed to pass, limits apply only if they are set.
     """
     log.configure("warning")
-    namespace, slash, name = pod.partition("/")
-    origin = Origin(cluster, metrics_file, pod_metrics, live, kubeconfig)
-    if url is not None and (settings or origin != Origin(None, None, None)):
+    own = any((cluster, metrics_file, pod_metrics, live, kubeconfig, settings))
+    if url is not None and own:
         raise UsageError("--url asks a daemon, which has its own input and settings. Do not combine it with others.")
-    if url is not None and not slash and pod:
-        node_answer = node_explanation(find(url, None), pod)
-        return typer.echo(
-            json.dumps(node_answer, allow_nan=False) if output is Output.JSON else node_words(node_answer)
-        )
-    if not slash or not namespace or not name or "/" in name:
+    space, slash, name = pod.partition("/")
+    if not (pod if not slash else space and name and "/" not in name):
+        raise UsageError(f"{pod}: give the pod as NAMESPACE/POD, such as shop/web-0, or the name of a node.")
+    if not own:
+        return _of_daemon(find(Place(url, namespace, None, context), DAEMONS_TIMEOUT), pod, output)
+    if not slash:
         raise UsageError(
-            f"{pod}: give the pod as NAMESPACE/POD, such as shop/web-0. A node is explained by a daemon: add --url."
+            f"{pod}: give the pod as NAMESPACE/POD, such as shop/web-0. A node is explained by a daemon: leave out "
+            "other input."
         )
-    if url is not None:
-        return _of_daemon(url, namespace, name, output)
+    origin = Origin(cluster, metrics_file, pod_metrics, live, kubeconfig, context, namespace)
     origin.check()
     settings_read, origins = settings_of(tuple(settings or ()), variables(origin))
     evidence = gather(origin, settings_read, pod)
@@ -73,35 +74,34 @@ def explain(
     return _show(msgspec.to_builtins(answer), output)
 
 
-def _of_daemon(url: str, namespace: str, name: str, output: Output) -> None:
-    """The checks of a pod that is there, and its moves."""
-    pod = f"{namespace}/{name}"
+def _of_daemon(remote: Remote, name: str, output: LiveOutput) -> None:
+    """A node; or the checks of a pod that is there, or else its moves."""
+    namespace, slash, pod = name.partition("/")
+    if not slash:
+        node_answer = node_explanation(remote, name)
+        return typer.echo(output.text(node_answer, lambda: node_words(node_answer)))
     try:
-        answer = daemons_explanation(url, namespace, name)
-    except BallastError:
-        moved = _moves(url, pod)
+        return _show(daemons_explanation(remote, namespace, pod), output)
+    except NoAnswer:
+        moved = _moves(remote, name)
         if not moved:
             raise
-        return typer.echo(
-            json.dumps({"pod": pod, "evictions": moved}, allow_nan=False)
-            if output is Output.JSON
-            else "\n".join(map(eviction_words, moved))
-        )
-    return _show(answer, output)
+        answer = {"pod": name, "evictions": moved}
+        return typer.echo(output.text(answer, lambda: "\n".join(map(eviction_words, moved))))
 
 
-def _moves(url: str, pod: str) -> list[dict[str, Any]]:
+def _moves(remote: Remote, pod: str) -> list[dict[str, Any]]:
     try:
-        return evictions_of(find(url, None), pod)
-    except BallastError:
+        return evictions_of(remote, pod)
+    except NoAnswer:
         return []
 
 
-def _show(answer: dict[str, Any], output: Output) -> None:
-    if output is Output.JSON:
-        typer.echo(json.dumps(answer, indent=2, allow_nan=False))
-    else:
+def _show(answer: dict[str, Any], output: LiveOutput) -> None:
+    if output is LiveOutput.TABLE:
         _print(answer)
+    else:
+        typer.echo(output.text(answer, str, indent=2))
 
 
 def _print(answer: dict[str, Any]) -> None:

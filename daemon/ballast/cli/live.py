@@ -3,20 +3,17 @@
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Protocol
-from urllib.parse import quote
 
 import msgspec
-import requests
 import typer
 from msgspec import Struct
 
 from ballast.base.errors import NOT_JSON, BallastError, ClusterError, NotFound
 from ballast.base.metrics import Metrics
-from ballast.base.text import printable_document
 from ballast.cli import files
+from ballast.cli.place import Place, namespace_of
 from ballast.cluster import state, switches
 from ballast.cluster.client import KubeApi, connect
-from ballast.cluster.identity import own_namespace
 from ballast.cluster.objects.attachments import TRIGGERED
 from ballast.settings import Settings
 
@@ -46,8 +43,6 @@ NEEDED = ("Node", "Pod")
 PAGE = 500
 POD_METRICS = "/apis/metrics.k8s.io/v1beta1/pods"
 TIMEOUT = 30.0
-DAEMONS_TIMEOUT = 90.0
-"""Seconds; the daemon may be planning when it is asked to explain."""
 
 
 class Documents(Struct, frozen=True):
@@ -73,17 +68,25 @@ class ConnectionOptions(Protocol):
         """A list of metrics.k8s.io."""
 
 
-def read(settings: Settings, given: ConnectionOptions) -> Documents:
+def read(settings: Settings, given: ConnectionOptions, place: Place) -> Documents:
     """Reads all documents. Raises ClusterError if nodes or pods cannot be read, or the daemon does not answer."""
     api = connect(settings.cluster, Metrics())
     try:
         items = _objects(api)
-        items += _switches(api, own_namespace(settings.lease.namespace))
-        watcher, usage = f"{api.server}{_watcher(settings)}", f"{api.server}{POD_METRICS}"
+        namespace = _namespace(api, settings, place)
+        items += _switches(api, namespace) if namespace else []
+        path = (
+            _watcher(settings, namespace or namespace_of(api, place, settings.lease.name))
+            if given.metrics is None
+            else ""
+        )
+        watcher, usage = f"{api.server}{path}", f"{api.server}{POD_METRICS}"
         if given.metrics is not None:
             watcher, loads = f"--metrics {given.metrics}", files.read_document(given.metrics, "--metrics")
         else:
-            loads = _decode(_ask(api, _watcher(settings)), watcher)
+            path = _watcher(settings, namespace or namespace_of(api, place, settings.lease.name))
+            watcher = f"{api.server}{path}"
+            loads = _decode(_ask(api, path), watcher)
         if given.pod_metrics is not None:
             usage, used = f"--pod-metrics {given.pod_metrics}", files.read_document(given.pod_metrics, "--pod-metrics")
         else:
@@ -112,59 +115,9 @@ def _ask(api: KubeApi, path: str) -> bytes:
         return api.get(path)
     except ClusterError as error:
         raise ClusterError(
-            f"{error}. The load is read from the Service of the daemon. Set BALLAST_LEASE__NAMESPACE and "
-            "BALLAST_HTTP__PORT to where it runs, or give --metrics FILE with the answer of its /watcher."
+            f"{error}. The load is read from the Service of the daemon. Give --namespace and "
+            "BALLAST_HTTP__PORT where it runs, or give --metrics FILE with the answer of its /watcher."
         ) from error
-
-
-def _reason(error: Exception) -> str:
-    if isinstance(error, requests.Timeout):
-        return f"no answer within {TIMEOUT} s"
-    if isinstance(error, requests.HTTPError) and error.response is not None:
-        return f"HTTP {error.response.status_code}"
-    if isinstance(error, requests.ConnectionError):
-        return "no connection"
-    return f"{error}".rstrip(".")
-
-
-def daemons_plan(url: str, kind: str) -> dict[str, Any]:
-    """The latest plan of one kind from a running daemon. Raises BallastError if there is none."""
-    try:
-        answer = requests.get(f"{url.rstrip('/')}/api/v1/plans", timeout=TIMEOUT)
-        answer.raise_for_status()
-        plans = printable_document(answer.json())
-    except (requests.RequestException, ValueError) as error:
-        raise _no_daemon(url, error) from error
-    of_kind: list[dict[str, Any]] = [plan for plan in plans if isinstance(plan, dict) and plan.get("kind") == kind]
-    if not of_kind:
-        raise BallastError(
-            f"The daemon at {url} has made no plan to {kind} yet. It makes one when {kind} is in "
-            "BALLAST_EVICTION__PLANNERS and there is a reason to. See /api/v1/cycles for its cycles."
-        )
-    return max(of_kind, key=lambda plan: float(plan.get("time", 0)))
-
-
-def daemons_explanation(url: str, namespace: str, name: str) -> dict[str, Any]:
-    """What the checks of a running daemon say about a pod. Raises BallastError if it cannot be asked."""
-    path = f"/api/v1/pods/{quote(namespace, safe='')}/{quote(name, safe='')}/explain"
-    try:
-        answer = requests.get(f"{url.rstrip('/')}{path}", timeout=DAEMONS_TIMEOUT)
-        said: Any = printable_document(answer.json())
-        if isinstance(said, dict) and isinstance(said.get("error"), str):
-            raise BallastError(f"The daemon at {url} cannot explain {namespace}/{name}: {said['error']}.")
-        answer.raise_for_status()
-    except (requests.RequestException, ValueError) as error:
-        raise _no_daemon(url, error) from error
-    if not isinstance(said, dict) or "checks" not in said:
-        raise _no_daemon(url, ValueError("it answered something else"))
-    return said
-
-
-def _no_daemon(url: str, error: Exception) -> BallastError:
-    return BallastError(
-        f"--url {url} is not a Ballast daemon: {_reason(error)}. Give the address of its page. With "
-        "`kubectl -n NAMESPACE port-forward service/ballast 2020` it is http://localhost:2020."
-    )
 
 
 def _list_objects(api: KubeApi, kind: str, path: str) -> Iterator[dict[str, Any]]:
@@ -207,9 +160,17 @@ def _pod_metrics(api: KubeApi) -> object:
         return None
 
 
-def _watcher(settings: Settings) -> str:
+def _namespace(api: KubeApi, settings: Settings, place: Place) -> str | None:
+    """Where Ballast is; None where that is not known, which matters only where it has to be asked."""
+    try:
+        return namespace_of(api, place, settings.lease.name)
+    except BallastError:
+        return None
+
+
+def _watcher(settings: Settings, namespace: str) -> str:
     """The path of /watcher through the API server, so that the RBAC rights of the caller apply."""
-    namespace, scheme = own_namespace(settings.lease.namespace), "https:" if settings.http.tls_cert_file else ""
+    scheme = "https:" if settings.http.tls_cert_file else ""
     return f"/api/v1/namespaces/{namespace}/services/{scheme}ballast:{settings.http.port}/proxy/watcher"
 
 

@@ -17,9 +17,10 @@ from ballast.base.clock import Clock, SystemClock
 from ballast.base.errors import BallastError, ClusterError, NotFound, UsageError
 from ballast.base.metrics import Metrics
 from ballast.base.parts import Part
+from ballast.cli.place import ContextOption, KubeconfigOption, NamespaceOption, Place, installation
 from ballast.cluster import listing
 from ballast.cluster.client import KubeApi, connect
-from ballast.cluster.identity import own_namespace
+from ballast.cluster.identity import known_namespace, own_namespace
 from ballast.cluster.lease import read_lease
 from ballast.cluster.objects.decoding import Reader, annotation_filter, node_reader, pod_reader
 from ballast.cluster.state import StateStore
@@ -58,16 +59,25 @@ def release(
         str | None,
         typer.Option(help="Release only if there is a Lease and its last renewal is at least this old, such as 15m."),
     ] = None,
+    namespace: NamespaceOption = None,
+    kubeconfig: KubeconfigOption = None,
+    context: ContextOption = None,
 ) -> None:
     """Remove the labels, annotations and taints of Ballast from all nodes, restore the caps of autoscalers, and remove
     the gate ballast.dev/batch from all pods.
 
-    Stop or pause the daemon first. Otherwise it writes them again.
+    Stop or pause the daemon first. Otherwise it writes them again. Where its namespace is not given, it has to be found
+    by its Lease or Deployment.
     """
-    settings = load()
+    place = Place(None, namespace, kubeconfig, context)
+    settings = load(place.environment)
     log.configure(settings.log.level, settings.log.format)
     clock, metrics = SystemClock(), Metrics()
     api = connect(settings.cluster, metrics)
+    if known_namespace(settings.lease.namespace) is None:
+        settings = load(
+            {**place.environment, "BALLAST_LEASE__NAMESPACE": installation(api, place, settings.lease.name)}
+        )
     stale = None if if_stale is None else StaleLease(api, clock, settings, _age(if_stale))
     if stale is not None and not stale():
         typer.echo(f"Released nothing: {stale.why}")

@@ -50,6 +50,10 @@ class ConnectionSettings(Protocol):
     def kubeconfig(self) -> Path | str | None:
         """The kubeconfig file, or None for the usual places."""
 
+    @property
+    def context(self) -> str | None:
+        """The context of the kubeconfig, or None for its current one."""
+
 
 def connect(settings: ConnectionSettings, metrics: Metrics, timeout: float = READ_TIMEOUT) -> KubeApi:
     """The API server of BALLAST_CLUSTER__KUBECONFIG, else of KUBECONFIG, else of the pod, else of ~/.kube/config.
@@ -57,10 +61,10 @@ def connect(settings: ConnectionSettings, metrics: Metrics, timeout: float = REA
     `timeout` is in seconds, for requests that name none. Raises SettingsError when none of these can be used. Sends
     nothing.
     """
-    return KubeApi(lambda: load_configuration(settings.kubeconfig), metrics, timeout)
+    return KubeApi(lambda: load_configuration(settings.kubeconfig, settings.context), metrics, timeout)
 
 
-def load_configuration(kubeconfig: Path | str | None) -> Any:
+def load_configuration(kubeconfig: Path | str | None, context: str | None = None) -> Any:
     """A `kubernetes.client.Configuration` with host, certificates and a way to fresh tokens."""
     import yaml
     from kubernetes import config as package
@@ -74,13 +78,13 @@ def load_configuration(kubeconfig: Path | str | None) -> Any:
     origin = "BALLAST_CLUSTER__KUBECONFIG" if kubeconfig else "KUBECONFIG"
     try:
         if path:
-            config.load_kube_config(path, client_configuration=configuration)
+            config.load_kube_config(path, context, client_configuration=configuration)
         elif "KUBERNETES_SERVICE_HOST" in os.environ or not home.exists():
             origin = "the pod's service account"
             config.load_incluster_config(client_configuration=configuration)
         else:
             origin = str(home)
-            config.load_kube_config(str(home), client_configuration=configuration)
+            config.load_kube_config(str(home), context, client_configuration=configuration)
     except (config.ConfigException, yaml.YAMLError, OSError, ValueError, KeyError, TypeError) as error:
         raise SettingsError(
             f"No usable configuration of a Kubernetes API server: {origin}{f'={path}' if path else ''}: "

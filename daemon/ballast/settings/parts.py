@@ -107,6 +107,9 @@ class ClusterSettings(SettingsPart):
     kubeconfig: File | None = None
     """Kubeconfig file; unset: the pod's service account."""
 
+    context: Expert[str | None] = None
+    """Context of the kubeconfig; unset: its current one."""
+
     node_selector: Annotated[str, AfterValidator(selector)] | None = None
     """Label selector of the nodes Ballast works on, such as node-role=worker,!gpu; unset: all."""
 

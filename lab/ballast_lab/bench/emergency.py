@@ -117,7 +117,7 @@ def _measured(plane: ControlPlane, targets: int, fall: Fall) -> tuple[int, float
 def _budget(plane: ControlPlane, policy: PowerPolicy) -> Iterator[PolicyController]:
     """A policy's whole way from a sample to the writes, with the state written ahead."""
     clock, metrics = SystemClock(), Metrics()
-    api = connect(SimpleNamespace(kubeconfig=plane.admin_kubeconfig), metrics)
+    api = connect(SimpleNamespace(kubeconfig=plane.admin_kubeconfig, context=None), metrics)
     keep = annotation_filter("ballast.dev")
     cache = WorkloadCache(api, clock, metrics, kinds_of([policy]), keep_annotation=keep)
     writer = Writer(

@@ -34,7 +34,7 @@ def problem_of_cluster(origin: Origin, weights: Mapping[str, float] | None) -> P
     """Raises UsageError for a wrong combination of options, BadFile for invalid input, ClusterError of the cluster."""
     origin.check()
     settings, _ = settings_of((), variables(origin))
-    documents = live.read(settings, origin) if origin.of_cluster else _files(origin)
+    documents = live.read(settings, origin, origin.place) if origin.of_cluster else _files(origin)
     found = files.cluster(documents.cluster, documents.cluster_source)
     if settings.cluster.node_selector:
         selector = parse(settings.cluster.node_selector)

@@ -55,6 +55,7 @@ EASY = GateRules(
 @dataclass(frozen=True)
 class _Where:
     kubeconfig: Path
+    context: str | None = None
 
 
 class Actor:

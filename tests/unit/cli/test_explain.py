@@ -11,6 +11,7 @@ from typer.testing import CliRunner
 
 from ballast.base.metrics import Metrics
 from ballast.cli.app import app
+from ballast.cli.observing import remote
 from ballast.cluster.client import connect
 from ballast.eviction.gate import NAMES
 from ballast.settings import load as load_settings
@@ -216,10 +217,19 @@ def test_a_pod_that_is_not_there_is_an_error(tmp_path: Path, ballast: Run) -> No
     assert "NAMESPACE/POD" in err
 
 
-@pytest.mark.parametrize("command", [("plan", "relieve"), ("explain", "shop/a")])
-@pytest.mark.parametrize("options", [(), ("--cluster", "c.json", "--live"), ("--cluster", "c.json")])
-def test_a_cluster_and_its_load_are_needed(ballast: Run, command: tuple[str, ...], options: tuple[str, ...]) -> None:
-    code, _, err = ballast(*command, *options)
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("plan", "relieve"),
+        *(
+            (*command, *options)
+            for command in (("plan", "relieve"), ("explain", "shop/a"))
+            for options in (("--cluster", "c.json", "--live"), ("--cluster", "c.json"), ("--set", "min_replicas=1"))
+        ),
+    ],
+)
+def test_a_cluster_and_its_load_are_needed(ballast: Run, command: tuple[str, ...]) -> None:
+    code, _, err = ballast(*command)
     assert code == 2
     assert "Give --" in err
 
@@ -295,7 +305,10 @@ def test_a_pod_of_a_cluster_itself(
 def test_without_a_daemon_in_the_cluster_there_is_no_load(ballast: Run, kubeconfig: str) -> None:
     code, _, err = ballast("plan", "relieve", "--kubeconfig", kubeconfig)
     assert code == 1
-    assert "services/ballast:2020/proxy/watcher" in err
+    assert "No Ballast was found in any namespace" in err
+    code, _, err = ballast("plan", "relieve", "--kubeconfig", kubeconfig, "-n", "shop")
+    assert code == 1
+    assert "namespaces/shop/services/ballast:2020/proxy/watcher" in err
 
 
 PLAN = {
@@ -315,6 +328,7 @@ PLAN = {
 
 def test_what_a_daemon_planned_last(ballast: Run, httpserver: HTTPServer) -> None:
     plans = [PLAN, {**PLAN, "id": "earlier", "time": 1.0}, {**PLAN, "id": "other", "kind": "rebalance"}]
+    httpserver.expect_request("/api/v1/status").respond_with_json({"modes": {}})
     httpserver.expect_request("/api/v1/plans").respond_with_json(plans)
     address = httpserver.url_for("/")
     code, out, err = ballast("plan", "relieve", "--url", address, "-o", "json")
@@ -333,10 +347,10 @@ def test_a_url_without_a_daemon_is_an_error(ballast: Run, httpserver: HTTPServer
     httpserver.expect_request("/api/v1/plans").respond_with_data("<html>")
     code, _, err = ballast("plan", "relieve", "--url", httpserver.url_for("/"))
     assert code == 1
-    assert "is not a Ballast daemon" in err
+    assert "no Ballast daemon answers there" in err
     code, _, err = ballast("plan", "relieve", "--url", "http://127.0.0.1:1")
     assert code == 1
-    assert "not a Ballast daemon: no connection. Give the address of its page" in err
+    assert "no Ballast daemon answers there (no connection)" in err
 
 
 ANSWER = {
@@ -353,6 +367,7 @@ ANSWER = {
 
 
 def test_a_daemon_is_asked_what_its_checks_say(httpserver: HTTPServer, ballast: Run) -> None:
+    httpserver.expect_request("/api/v1/status").respond_with_json({"modes": {}})
     httpserver.expect_request("/api/v1/pods/shop/web-0/explain").respond_with_json(ANSWER)
     url = httpserver.url_for("/")
     code, out, _ = ballast("explain", "shop/web-0", "--url", url, "-o", "json")
@@ -364,13 +379,14 @@ def test_a_daemon_is_asked_what_its_checks_say(httpserver: HTTPServer, ballast: 
 
 def test_a_daemon_that_cannot_explain_says_why(httpserver: HTTPServer, ballast: Run) -> None:
     path = "/api/v1/pods/shop/web-0/explain"
+    httpserver.expect_request("/api/v1/status").respond_with_json({"modes": {}})
     httpserver.expect_request(path).respond_with_json({"error": "no pod shop/web-0"}, status=404)
     code, _, err = ballast("explain", "shop/web-0", "--url", httpserver.url_for("/"))
     assert code == 1
     assert "no pod shop/web-0" in err
     code, _, err = ballast("explain", "shop/web-0", "--url", httpserver.url_for("/nowhere"))
     assert code == 1
-    assert "is not a Ballast daemon" in err
+    assert "no Ballast daemon answers there" in err
     code, _, err = ballast("explain", "shop/web-0", "--url", httpserver.url_for("/"), "--set", "min_replicas=1")
     assert code == 2
 
@@ -450,5 +466,14 @@ def test_what_nobody_knows_is_an_error(url: str, name: str) -> None:
 
 
 def test_a_node_needs_a_daemon() -> None:
-    said = run("node-5")
-    assert "add --url" in str(said.exception)
+    said = run("node-5", "--live")
+    assert "A node is explained by a daemon" in str(said.exception)
+
+
+def test_without_other_input_the_daemon_is_found_as_by_status(httpserver: HTTPServer, monkeypatch: Any) -> None:
+    monkeypatch.setattr(remote, "NEAR", httpserver.url_for("").rstrip("/"))
+    httpserver.expect_request("/api/v1/status").respond_with_json({"modes": {}})
+    httpserver.expect_request("/api/v1/pods/shop/web-0/explain").respond_with_json(ANSWER)
+    said = run("shop/web-0")
+    assert said.exit_code == 0
+    assert "may not be moved: pdb" in said.stdout

@@ -61,7 +61,7 @@ def test_live_commands_import_no_client_of_kubernetes(command: str) -> None:
     assert sorted(found & unused) == []
 
 
-@pytest.mark.parametrize("command", ["pause", "resume", "profile labels", "profile extender", "config show"])
+@pytest.mark.parametrize("command", ["profile labels", "profile extender", "config show"])
 def test_a_command_about_settings_imports_these_alone(command: str) -> None:
     found = imported_by(*command.split())
     assert "pydantic_settings" in found

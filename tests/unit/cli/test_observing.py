@@ -3,6 +3,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+import yaml
 from pytest_httpserver import HTTPServer
 from typer.testing import CliRunner
 
@@ -11,6 +12,7 @@ from ballast.cli.app import app
 from ballast.cli.observing import remote
 from ballast.cli.observing.overview import hot, limits_of, spread
 from ballast.cli.observing.report import AMOUNTS, COUNTS
+from ballast.cli.place import Place
 
 Daemon = Callable[..., str]
 NOON = 1_795_348_800.0
@@ -174,11 +176,25 @@ def test_without_an_address_both_ways_are_tried_and_named(tmp_path: Any, monkeyp
     monkeypatch.setattr(remote, "NEAR", "http://127.0.0.1:1")
     monkeypatch.setenv("KUBECONFIG", str(tmp_path / "none"))
     with pytest.raises(BallastError) as raised:
-        remote.find(None, "shop")
+        remote.find(Place())
     words = str(raised.value)
-    assert "Tried http://127.0.0.1:1 (no connection), then Service ballast in namespace shop" in words
+    assert "Tried http://127.0.0.1:1 (no connection), then the cluster (" in words
     assert str(tmp_path / "none") in words
     assert "--namespace" in words
+
+
+def test_who_names_a_cluster_is_not_told_of_another_one(daemon: Daemon, tmp_path: Any, monkeypatch: Any) -> None:
+    monkeypatch.setattr(remote, "NEAR", daemon(answers([])))
+    assert remote.find(Place()).cluster is None
+    with pytest.raises(BallastError, match="not asked, because a cluster or a namespace is named"):
+        remote.find(Place(kubeconfig=tmp_path / "none"))
+
+
+@pytest.mark.parametrize("command", ["status", "top", "report"])
+def test_yaml_says_the_same_as_json(command: str, daemon: Daemon) -> None:
+    url = daemon(answers([node("a", 0.3)]))
+    one, other = (run(command, "--url", url, "-o", form).stdout for form in ("json", "yaml"))
+    assert yaml.safe_load(other) == json.loads(one)
 
 
 @pytest.mark.parametrize("url", ["localhost:2020", "ftp://x", "http://", ""])
@@ -207,7 +223,7 @@ def test_doctor_takes_the_settings_of_the_daemon_but_no_secrets_and_no_files_of_
         {"name": "BALLAST_LEASE__ENABLED", "value": True, "origin": "environment"},
         {"name": "BALLAST_TELEMETRY__INTERVAL", "value": "30s", "origin": "default"},
     ]
-    found = remote.settings_of(remote.find(daemon(documents), None))
+    found = remote.settings_of(remote.find(Place(daemon(documents))))
     assert found == {
         "BALLAST_PROMETHEUS__URL": "http://p:9090",
         "BALLAST_TELEMETRY__RESOURCES": '["cpu", "gpu"]',

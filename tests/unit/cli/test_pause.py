@@ -1,15 +1,15 @@
-import json
 import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner
 
 from ballast.cli.app import app
 from ballast_lab.simulator import EmbeddedCluster, World
-from tests.worlds.daemons import CONFIG_MAP, OWN
+from tests.worlds.daemons import CONFIG_MAP, LEASE, OWN
 
 KUBECTL = """#!{python}
 import json, sys
@@ -40,6 +40,8 @@ def test_the_printed_lines_switch_parts_off_and_on(tmp_path: Path, monkeypatch: 
     monkeypatch.delenv("POD_NAMESPACE", raising=False)
     monkeypatch.setenv("BALLAST_LEASE__NAMESPACE", OWN)
     with EmbeddedCluster(World(nodes=1, scene="calm")) as cluster:
+        monkeypatch.setenv("BALLAST_CLUSTER__KUBECONFIG", str(cluster.kubeconfig(tmp_path / "kubeconfig")))
+        lease(cluster, OWN)
         kubectl = tmp_path / "kubectl"
         kubectl.write_text(KUBECTL.format(python=sys.executable, url=cluster.url, namespace=OWN))
         kubectl.chmod(0o700)
@@ -63,20 +65,35 @@ def test_the_printed_lines_switch_parts_off_and_on(tmp_path: Path, monkeypatch: 
     ]
 
 
-def test_the_namespace_is_our_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("POD_NAMESPACE", "balance")
-    assert line("resume", "power").startswith("kubectl -n balance patch configmap ballast-switches ")
-    assert json.dumps({"data": {"paused.power": "false"}}, separators=(",", ":")) in line("resume", "power")
+def run(*arguments: str, kubeconfig: Path) -> Any:
+    return CliRunner().invoke(app, [*arguments, "--kubeconfig", str(kubeconfig)])
 
 
-def test_an_unknown_namespace_is_warned_of(monkeypatch: pytest.MonkeyPatch) -> None:
+def lease(cluster: EmbeddedCluster, namespace: str) -> None:
+    metadata = {"name": "ballast", "namespace": namespace}
+    body = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": metadata, "spec": {}}
+    cluster.resources.create(LEASE, namespace, body)
+
+
+def test_it_is_found_and_never_guessed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("POD_NAMESPACE", "BALLAST_LEASE__NAMESPACE"):
         monkeypatch.delenv(name, raising=False)
-    result = CliRunner().invoke(app, ["pause"])
-    assert result.stdout.startswith("kubectl -n default patch ")
-    assert "BALLAST_LEASE__NAMESPACE" in result.stderr
-    monkeypatch.setenv("BALLAST_LEASE__NAMESPACE", "default")
-    assert CliRunner().invoke(app, ["pause"]).stderr == ""
+    with EmbeddedCluster(World(nodes=1, scene="calm")) as cluster:
+        kubeconfig = tmp_path / "kubeconfig"
+        cluster.kubeconfig(kubeconfig)
+        refused = run("pause", kubeconfig=kubeconfig)
+        assert (refused.exit_code, refused.stdout) == (1, "")
+        assert "No Ballast was found in any namespace" in str(refused.exception)
+        lease(cluster, OWN)
+        found = run("pause", kubeconfig=kubeconfig)
+        assert found.stdout.startswith(f"kubectl --kubeconfig {kubeconfig} -n {OWN} patch configmap ballast-switches ")
+        other = run("resume", "power", "-n", "shop", kubeconfig=kubeconfig)
+        assert (other.exit_code, other.stdout) == (1, "")
+        assert "No Ballast is in namespace shop" in str(other.exception)
+        lease(cluster, "shop")
+        both = run("pause", kubeconfig=kubeconfig)
+        assert f"Ballast is in {OWN} and shop" in str(both.exception)
+        assert run("resume", "-n", "shop", kubeconfig=kubeconfig).stdout.startswith("kubectl")
 
 
 def test_a_part_that_is_none_is_wrong_use() -> None:

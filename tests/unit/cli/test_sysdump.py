@@ -93,6 +93,8 @@ def cluster(httpserver: HTTPServer, secret: str) -> None:
     log = f"level=error Authorization: Bearer {secret}\n"
     httpserver.expect_request(f"{base}/pods/ballast-0/log").respond_with_data(log)
     httpserver.expect_request(f"{base}/configmaps/ballast-state").respond_with_json({"data": {"x": f"token={secret}"}})
+    lease = {"metadata": {"name": "ballast", "namespace": "ballast"}}
+    httpserver.expect_request("/apis/coordination.k8s.io/v1/leases").respond_with_json({"items": [lease]})
     missing = {"kind": "Status", "status": "Failure", "message": "not found", "reason": "NotFound", "code": 404}
     httpserver.expect_request(f"{base}/configmaps/ballast-switches").respond_with_json(missing, status=404)
     httpserver.expect_request(f"{base}/events").respond_with_json({"items": []})
@@ -162,7 +164,7 @@ def test_a_state_in_parts_is_archived_whole(httpserver: HTTPServer, kubeconfig: 
     }.items():
         httpserver.expect_request(f"{base}/ballast-state{name}").respond_with_json(document)
     target = tmp_path / "dump.tar.gz"
-    CliRunner().invoke(app, ["sysdump", "--url", "http://127.0.0.1:1", "--to", str(target)])
+    CliRunner().invoke(app, ["sysdump", "--url", "http://127.0.0.1:1", "-n", "ballast", "--to", str(target)])
     files = unpacked(target)
     assert "evictions.1" in files["cluster/configmaps-ballast-state-1.json"]
     assert "evictions.0" in files["cluster/configmaps-ballast-state-2.json"]
@@ -175,7 +177,7 @@ def test_an_unreadable_index_costs_only_the_parts(
     path = "/api/v1/namespaces/ballast/configmaps/ballast-state"
     httpserver.expect_request(path).respond_with_data(state, content_type="application/json")
     target = tmp_path / "dump.tar.gz"
-    CliRunner().invoke(app, ["sysdump", "--url", "http://127.0.0.1:1", "--to", str(target)])
+    CliRunner().invoke(app, ["sysdump", "--url", "http://127.0.0.1:1", "-n", "ballast", "--to", str(target)])
     assert unpacked(target)["cluster/configmaps-ballast-state.json"] == state
 
 
@@ -194,7 +196,7 @@ def test_a_daemon_that_is_silent_leaves_what_the_cluster_tells(
 ) -> None:
     cluster(httpserver, "x")
     target = tmp_path / "dump.tar.gz"
-    result = CliRunner().invoke(app, ["sysdump", "--url", "http://127.0.0.1:1", "--to", str(target)])
+    result = CliRunner().invoke(app, ["sysdump", "--url", "http://127.0.0.1:1", "-n", "ballast", "--to", str(target)])
     assert result.exit_code == 1
     files = unpacked(target)
     assert "logs/ballast-0-ballast.log" in files

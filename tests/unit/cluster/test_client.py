@@ -46,7 +46,7 @@ def kubeconfig(folder: Path, server: str, user: dict[str, Any], **cluster: Any) 
 
 
 def connected(path: Path | None, metrics: Metrics | None = None) -> KubeApi:
-    return connect(SimpleNamespace(kubeconfig=path), metrics or Metrics())
+    return connect(SimpleNamespace(kubeconfig=path, context=None), metrics or Metrics())
 
 
 def test_requests_carry_body_query_and_type() -> None:

@@ -6,42 +6,20 @@ import json
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any
-from urllib.parse import urlsplit
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote, urlsplit
 
 import msgspec
 import requests
-import typer
 
 from ballast.base.errors import BallastError, UsageError
 from ballast.base.text import HIDDEN, printable, printable_document
+from ballast.cli.place import NEAR, TIMEOUT, Place, namespace_of
 
 if TYPE_CHECKING:
     from ballast.cluster.client import KubeApi
 
-NEAR = "http://localhost:2020"
-NAMESPACE = "ballast"
 PORT = 2020
-TIMEOUT = 10.0
-
-UrlOption = Annotated[
-    str | None,
-    typer.Option(
-        metavar="URL",
-        help=f"Address of the page of the daemon. Default: {NEAR} if a daemon answers there, else the Service ballast "
-        "of the cluster of your kubeconfig.",
-        show_default=False,
-    ),
-]
-NamespaceOption = Annotated[
-    str | None,
-    typer.Option(
-        "--namespace",
-        "-n",
-        help=f"Namespace of the Service. Default: BALLAST_LEASE__NAMESPACE, else {NAMESPACE}.",
-        show_default=False,
-    ),
-]
 
 
 class NoAnswer(BallastError):
@@ -59,7 +37,7 @@ class Remote:
     address: str
     get: Callable[[str], bytes]
     cluster: KubeApi | None = None
-    namespace: str = NAMESPACE
+    namespace: str | None = None
 
     def json(self, path: str) -> Any:
         """A decoded answer, its texts fit for a terminal. Raises NoAnswer also where it is no JSON."""
@@ -69,51 +47,45 @@ class Remote:
             raise NoAnswer(f"the answer of {path} is not JSON") from None
 
 
-def find(url: str | None, namespace: str | None) -> Remote:
-    """The daemon at `url`; without it that of this machine, else that of the cluster.
+def find(place: Place, timeout: float = TIMEOUT) -> Remote:
+    """The daemon at the URL; without it that of this machine, unless a cluster is named, else that of the cluster.
 
-    Raises BallastError that names what was tried and the next step.
+    `timeout` is in seconds. Raises BallastError that names what was tried and the next step.
     """
-    namespace = chosen(namespace)
-    if url is not None:
-        remote = _direct(url)
+    if place.url is not None:
+        remote = _direct(place.url, timeout)
         if reason := _refusal(remote):
-            raise BallastError(f"--url {url}: no Ballast daemon answers there ({reason}). {_next(namespace)}")
+            raise BallastError(f"--url {place.url}: no Ballast daemon answers there ({reason}). {_next(place)}")
         return remote
-    near = _direct(NEAR)
-    if not (near_reason := _refusal(near)):
+    near, near_reason = _direct(NEAR, timeout), "not asked, because a cluster or a namespace is named"
+    if not place.variables and not (near_reason := _refusal(near) or ""):
         return near
     try:
-        remote = through_cluster(namespace)
+        remote = through_cluster(place, timeout)
         far_reason = _refusal(remote)
     except BallastError as error:
         remote, far_reason = near, str(error).rstrip(".")
     if not far_reason:
         return remote
-    where = f"Service ballast in namespace {namespace}" + ("" if remote is near else f" of {_server(remote)}")
+    where = "the cluster" if remote is near else f"Service ballast in namespace {remote.namespace} of {_server(remote)}"
     raise BallastError(
-        f"No Ballast daemon answers. Tried {NEAR} ({near_reason}), then {where} ({far_reason}). {_next(namespace)}"
+        f"No Ballast daemon answers. Tried {NEAR} ({near_reason}), then {where} ({far_reason}). {_next(place)}"
     )
 
 
-def chosen(namespace: str | None) -> str:
-    """The namespace of the Service: the one given, else that of the settings, else the usual one."""
-    return namespace or os.environ.get("BALLAST_LEASE__NAMESPACE") or NAMESPACE
-
-
-def through_cluster(namespace: str) -> Remote:
-    """The daemon behind the Service, with your rights. Raises BallastError without a way to the API server."""
+def through_cluster(place: Place, timeout: float = TIMEOUT) -> Remote:
+    """The daemon behind the Service, with your rights. Raises BallastError without a way to it."""
     from ballast.base.errors import ClusterError
-    from ballast.base.metrics import Metrics
-    from ballast.cluster.client import connect
 
-    api = connect(_Kubeconfig(os.environ.get("BALLAST_CLUSTER__KUBECONFIG") or None), Metrics(), TIMEOUT)
+    api = place.connect()
+    namespace = namespace_of(api, place)
 
     def get(path: str) -> bytes:
         failed: ClusterError | None = None
         for scheme in ("", "https:"):
             try:
-                return api.get(f"/api/v1/namespaces/{namespace}/services/{scheme}ballast:{PORT}/proxy{path}")
+                service = f"/api/v1/namespaces/{namespace}/services/{scheme}ballast:{PORT}"
+                return api.get(f"{service}/proxy{path}", timeout=timeout)
             except ClusterError as error:
                 failed = failed or error
                 if error.status in (0, 401, 403, 404):
@@ -124,9 +96,30 @@ def through_cluster(namespace: str) -> Remote:
     return Remote(f"Service ballast in namespace {namespace} of {api.server}", get, api, namespace)
 
 
-@dataclass(frozen=True)
-class _Kubeconfig:
-    kubeconfig: str | None
+DAEMONS_TIMEOUT = 90.0
+"""Seconds; the daemon may be planning when it is asked to explain."""
+
+
+def daemons_plan(remote: Remote, kind: str) -> dict[str, Any]:
+    """The latest plan of one kind. Raises BallastError if there is none."""
+    of_kind: list[dict[str, Any]] = [plan for plan in remote.json("/api/v1/plans") if plan.get("kind") == kind]
+    if not of_kind:
+        raise BallastError(
+            f"The daemon at {remote.address} has made no plan to {kind} yet. It makes one when {kind} is in "
+            "BALLAST_EVICTION__PLANNERS and there is a reason to. See /api/v1/cycles for its cycles."
+        )
+    return max(of_kind, key=lambda plan: float(plan.get("time", 0)))
+
+
+def daemons_explanation(remote: Remote, namespace: str, name: str) -> dict[str, Any]:
+    """What the checks of a daemon say about a pod. Raises NoAnswer."""
+    path = f"/api/v1/pods/{quote(namespace, safe='')}/{quote(name, safe='')}/explain"
+    try:
+        answer: dict[str, Any] = remote.json(path)
+    except NoAnswer as error:
+        why = f"The daemon at {remote.address} cannot explain {namespace}/{name}: {error}."
+        raise NoAnswer(why, error.status) from None
+    return answer
 
 
 def settings_of(remote: Remote) -> dict[str, str]:
@@ -147,7 +140,7 @@ def _bound(name: str, value: object) -> bool:
     return hidden or name.endswith(("_FILE", "__KUBECONFIG"))
 
 
-def _direct(url: str) -> Remote:
+def _direct(url: str, timeout: float) -> Remote:
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise UsageError(f"--url {url} cannot be used: give the address of the page, such as {NEAR}.")
@@ -158,9 +151,9 @@ def _direct(url: str) -> Remote:
         try:
             with requests.Session() as session:
                 session.trust_env = not near
-                answer = session.get(f"{base}{path}", timeout=TIMEOUT)
+                answer = session.get(f"{base}{path}", timeout=timeout)
         except requests.RequestException as error:
-            raise NoAnswer(_reason(error)) from None
+            raise NoAnswer(_reason(error, timeout)) from None
         if not answer.ok:
             raise NoAnswer(_read_error(answer), answer.status_code)
         return answer.content
@@ -179,9 +172,9 @@ def _refusal(remote: Remote) -> str | None:
     return None
 
 
-def _reason(error: requests.RequestException) -> str:
+def _reason(error: requests.RequestException, timeout: float) -> str:
     if isinstance(error, requests.Timeout):
-        return f"no answer within {TIMEOUT:g} s"
+        return f"no answer within {timeout:g} s"
     if isinstance(error, requests.exceptions.SSLError):
         return "its certificate is not trusted; name its CA in REQUESTS_CA_BUNDLE"
     if isinstance(error, requests.ConnectionError):
@@ -202,8 +195,9 @@ def _server(remote: Remote) -> str:
     return remote.cluster.server if remote.cluster is not None else remote.address
 
 
-def _next(namespace: str) -> str:
+def _next(place: Place) -> str:
+    namespace = place.namespace or os.environ.get("BALLAST_LEASE__NAMESPACE") or "ballast"
     return (
-        f"Run `kubectl -n {namespace} port-forward service/ballast {PORT}` and give --url {NEAR}, or give the "
-        "namespace of Ballast with --namespace."
+        f"Run `kubectl{place.kubectl} -n {namespace} port-forward service/ballast {PORT}` and give --url {NEAR}, or "
+        "give the namespace of Ballast with --namespace."
     )

@@ -1,14 +1,14 @@
 """`ballast report`: what was done and missed, by day, from the ledger."""
 
-import json
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Annotated, Any
 
 import typer
 
-from ballast.cli.observing.remote import NamespaceOption, UrlOption, find
-from ballast.cli.output import Output, OutputOption
+from ballast.cli.observing.remote import find
+from ballast.cli.output import LiveOutput, LiveOutputOption
+from ballast.cli.place import ContextOption, KubeconfigOption, NamespaceOption, Place, UrlOption
 
 COUNTS = ("evicted", "refused", "failed", "label_writes")
 AMOUNTS = ("predicted", "measured", "hot_node_minutes", "over_watt_hours", "unmet_watt_hours")
@@ -32,13 +32,15 @@ def report(
     days: Annotated[int, typer.Option(min=1, max=MOST, help="So many days, today included.")] = 30,
     url: UrlOption = None,
     namespace: NamespaceOption = None,
-    output: OutputOption = Output.TABLE,
+    kubeconfig: KubeconfigOption = None,
+    context: ContextOption = None,
+    output: LiveOutputOption = LiveOutput.TABLE,
 ) -> None:
     """Show what was moved, measured and missed, by day (UTC). The counts survive restarts."""
-    ledger = find(url, namespace).json("/api/v1/ledger")
+    ledger = find(Place(url, namespace, kubeconfig, context)).json("/api/v1/ledger")
     rows = ledger["days"][-days:]
     answer = {"days": rows, "total": total(rows)}
-    typer.echo(json.dumps(answer, allow_nan=False) if output is Output.JSON else table(answer))
+    typer.echo(output.text(answer, lambda: table(answer)))
 
 
 def total(rows: Sequence[Row]) -> dict[str, Any]:

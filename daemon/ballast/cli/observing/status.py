@@ -1,26 +1,32 @@
 """`ballast status`: one screen that says whether the cluster is balanced, what was done today and what is wrong now."""
 
-import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import typer
 
 from ballast.cli.observing.overview import broken, hot, limits_of, spread, wrong
-from ballast.cli.observing.remote import NamespaceOption, NoAnswer, Remote, UrlOption, find
-from ballast.cli.output import Output, OutputOption
+from ballast.cli.observing.remote import NoAnswer, Remote, find
+from ballast.cli.output import LiveOutput, LiveOutputOption
+from ballast.cli.place import ContextOption, KubeconfigOption, NamespaceOption, Place, UrlOption
 
 NAMED = 5
 """Hot nodes that are named."""
 
 
-def status(url: UrlOption = None, namespace: NamespaceOption = None, output: OutputOption = Output.TABLE) -> None:
+def status(
+    url: UrlOption = None,
+    namespace: NamespaceOption = None,
+    kubeconfig: KubeconfigOption = None,
+    context: ContextOption = None,
+    output: LiveOutputOption = LiveOutput.TABLE,
+) -> None:
     """Show whether the cluster is balanced, what Ballast did today, and what is wrong now.
 
     Exit code: 0 if nothing is wrong but tuning, 1 if something is or no daemon answers, 2 for wrong use.
     """
-    view = overview(find(url, namespace))
-    typer.echo(json.dumps(view, allow_nan=False) if output is Output.JSON else screen(view))
+    view = overview(find(Place(url, namespace, kubeconfig, context)))
+    typer.echo(output.text(view, lambda: screen(view)))
     if broken(view["wrong"]):
         raise typer.Exit(1)
 

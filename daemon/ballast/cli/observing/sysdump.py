@@ -21,8 +21,9 @@ import typer
 from ballast import __version__
 from ballast.base.errors import BallastError
 from ballast.base.text import HIDDEN, without_secrets
-from ballast.cli.observing.remote import NamespaceOption, Remote, UrlOption, chosen, find, through_cluster
-from ballast.cli.output import Output, OutputOption
+from ballast.cli.observing.remote import Remote, find, through_cluster
+from ballast.cli.output import LiveOutput, LiveOutputOption
+from ballast.cli.place import ContextOption, KubeconfigOption, NamespaceOption, Place, UrlOption
 
 if TYPE_CHECKING:
     from ballast.cluster.client import KubeApi
@@ -33,6 +34,7 @@ ANSWERS = {
     "api/power.json": "/api/v1/power",
     "api/plans.json": "/api/v1/plans",
     "api/evictions.json": "/api/v1/evictions",
+    "api/ledger.json": "/api/v1/ledger",
     "api/cycles.json": "/api/v1/cycles",
     "settings.json": "/api/v1/config",
     "metrics.txt": "/metrics",
@@ -71,25 +73,28 @@ def sysdump(
     ] = None,
     url: UrlOption = None,
     namespace: NamespaceOption = None,
-    output: OutputOption = Output.TABLE,
+    kubeconfig: KubeconfigOption = None,
+    context: ContextOption = None,
+    output: LiveOutputOption = LiveOutput.TABLE,
 ) -> None:
     """Write one archive for an issue: answers, metrics, settings and logs, without secrets. Look into it first.
 
     Exits 1 if the daemon did not answer; the archive then holds what the cluster shows.
     """
+    place = Place(url, namespace, kubeconfig, context)
     now = datetime.now(UTC)
     target = to or Path(f"ballast-sysdump-{now:%Y%m%dT%H%M%SZ}.tar.gz")
     dump = Dump(known_secrets())
     silent = ""
     try:
-        remote: Remote | None = find(url, namespace)
+        remote: Remote | None = find(place)
     except BallastError as error:
         remote, silent = None, str(error)
         dump.missing["api"] = redacted(silent, dump.secrets)
     if remote is not None:
         for name, path in ANSWERS.items():
             dump.add(name, partial(remote.get, path))
-    server = _cluster(dump, remote, namespace)
+    server = _cluster(dump, remote, place)
     if not dump.files:
         raise BallastError(f"No archive was written: {FOUND_NOTHING}. {silent}")
     index = {
@@ -104,8 +109,9 @@ def sysdump(
     }
     dump.files["index.json"] = json.dumps(index, indent=2)
     _write(target, dump.files)
-    if output is Output.JSON:
-        typer.echo(json.dumps({"file": str(target), "files": sorted(dump.files), "missing": dump.missing}))
+    answer = {"file": str(target), "files": sorted(dump.files), "missing": dump.missing}
+    if output is not LiveOutput.TABLE:
+        typer.echo(output.text(answer, str))
     else:
         typer.echo(f"{target}: {len(dump.files)} files, {target.stat().st_size / 1e3:.0f} kB")
         for name, reason in dump.missing.items():
@@ -115,10 +121,10 @@ def sysdump(
         raise typer.Exit(1)
 
 
-def _cluster(dump: Dump, remote: Remote | None, namespace: str | None) -> str | None:
+def _cluster(dump: Dump, remote: Remote | None, place: Place) -> str | None:
     """Adds logs and objects of the installation; returns the address of the API server."""
     try:
-        around = remote if remote is not None and remote.cluster is not None else through_cluster(chosen(namespace))
+        around = remote if remote is not None and remote.cluster is not None else through_cluster(place)
     except BallastError as error:
         dump.missing["cluster"] = redacted(str(error), dump.secrets)
         return None

@@ -1,6 +1,5 @@
 """`ballast top`: the nodes by load."""
 
-import json
 import shutil
 import sys
 import time
@@ -10,9 +9,10 @@ from typing import Any
 import typer
 
 from ballast.cli.observing.overview import busiest, mean_of, spread
-from ballast.cli.observing.remote import NamespaceOption, Remote, UrlOption, find
+from ballast.cli.observing.remote import Remote, find
 from ballast.cli.observing.status import nodes_of, spread_words
-from ballast.cli.output import Output, OutputOption
+from ballast.cli.output import LiveOutput, LiveOutputOption
+from ballast.cli.place import ContextOption, KubeconfigOption, NamespaceOption, Place, UrlOption
 
 EVERY = 5.0
 """Seconds between two readings on a terminal."""
@@ -21,15 +21,19 @@ AROUND = 5
 """Lines of a terminal that are not nodes."""
 
 
-def top(url: UrlOption = None, namespace: NamespaceOption = None, output: OutputOption = Output.TABLE) -> None:
+def top(
+    url: UrlOption = None,
+    namespace: NamespaceOption = None,
+    kubeconfig: KubeconfigOption = None,
+    context: ContextOption = None,
+    output: LiveOutputOption = LiveOutput.TABLE,
+) -> None:
     """Show the nodes by load, the busiest first. On a terminal it updates until Ctrl-C; else it prints all once."""
-    remote = find(url, namespace)
-    if output is Output.JSON:
-        typer.echo(json.dumps(rows(nodes_of(remote)), allow_nan=False))
-    elif sys.stdout.isatty():
-        _follow(remote)
-    else:
-        typer.echo(table(nodes_of(remote)))
+    remote = find(Place(url, namespace, kubeconfig, context))
+    if output is LiveOutput.TABLE and sys.stdout.isatty():
+        return _follow(remote)
+    answer = nodes_of(remote)
+    return typer.echo(output.text(rows(answer), lambda: table(answer)))
 
 
 def rows(answer: Mapping[str, Any]) -> list[dict[str, Any]]:

@@ -18,6 +18,7 @@ from ballast.base.errors import BadFile, UsageError
 from ballast.cli import files, live
 from ballast.cli.files import ClusterFile, name_of
 from ballast.cli.metrics_file import errors, loads, metrics
+from ballast.cli.place import Place
 from ballast.cli.pod_metrics import pod_usage
 from ballast.cluster import workloads as wire
 from ballast.cluster.objects import attachments as attached
@@ -43,18 +44,25 @@ class Origin:
     pod_metrics: Path | None
     live: bool = False
     kubeconfig: Path | None = None
+    context: str | None = None
+    namespace: str | None = None
 
     @property
     def of_cluster(self) -> bool:
         """Whether the input comes from a cluster."""
-        return self.live or self.kubeconfig is not None
+        return self.live or self.kubeconfig is not None or self.context is not None
+
+    @property
+    def place(self) -> Place:
+        """Where the cluster is, and Ballast in it."""
+        return Place(None, self.namespace, self.kubeconfig, self.context)
 
     def check(self) -> None:
         """Raises UsageError unless exactly one of both is given."""
         if self.of_cluster == (self.cluster is not None):
             raise UsageError(
                 "Give --cluster FILE with the output of `kubectl get nodes,pods,pdb,deploy,rs,sts,ds,hpa,ns,pvc,pv -A "
-                "-o json`; or give --live or --kubeconfig FILE to read a running cluster."
+                "-o json`; or give --live, --kubeconfig FILE or --context NAME to read a running cluster."
             )
         if not self.of_cluster and self.metrics is None:
             raise UsageError("Give --metrics FILE with a load-watcher document, as GET /watcher returns it.")
@@ -82,7 +90,7 @@ def gather(origin: Origin, settings: Settings, about: str = "") -> PlanFiles:
 
 
 def _read_files(origin: Origin, settings: Settings, about: str) -> PlanFiles:
-    documents = live.read(settings, origin) if origin.of_cluster else _files(origin)
+    documents = live.read(settings, origin, origin.place) if origin.of_cluster else _files(origin)
     source = documents.cluster_source
     cluster = files.cluster(documents.cluster, source)
     if settings.cluster.node_selector:
@@ -180,8 +188,8 @@ def _find_protected(workloads: Iterable[Workload]) -> Iterator[tuple[WorkloadKey
 
 
 def variables(origin: Origin) -> dict[str, str]:
-    """The environment variables that are equivalent to `--kubeconfig`."""
-    return {"BALLAST_CLUSTER__KUBECONFIG": str(origin.kubeconfig)} if origin.kubeconfig else {}
+    """The environment variables that are equivalent to `--kubeconfig`, `--context` and `--namespace`."""
+    return origin.place.variables
 
 
 def _files(origin: Origin) -> live.Documents:

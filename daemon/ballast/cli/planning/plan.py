@@ -1,6 +1,5 @@
 """`ballast plan`: shows which pods would be evicted. It never evicts: only the daemon does."""
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -16,8 +15,9 @@ from rich.table import Table
 
 from ballast.base import log
 from ballast.base.errors import UsageError
-from ballast.cli.live import daemons_plan
-from ballast.cli.output import Output, OutputOption
+from ballast.cli.observing.remote import daemons_plan, find
+from ballast.cli.output import LiveOutput, LiveOutputOption
+from ballast.cli.place import ContextOption, NamespaceOption, Place
 from ballast.cli.planning.eviction_settings import offline_rules, settings_of
 from ballast.cli.planning.evidence import Origin, gather, peaks_of, variables
 from ballast.cli.score import key_and_value
@@ -108,21 +108,23 @@ def _plan(
     peak: Peak = None,
     live: Live = False,
     kubeconfig: Kubeconfig = None,
+    context: ContextOption = None,
+    namespace: NamespaceOption = None,
     url: Url = None,
     max_moves: MaxMoves = None,
     max_moves_percent: MaxMovesPercent = None,
     seed: Seed = 0,
     ungated: Ungated = False,
     settings: Set = None,
-    output: OutputOption = Output.TABLE,
+    output: LiveOutputOption = LiveOutput.TABLE,
 ) -> None:
     log.configure("warning")
-    origin = Origin(cluster, metrics_file, pod_metrics, live, kubeconfig)
+    origin = Origin(cluster, metrics_file, pod_metrics, live, kubeconfig, context, namespace)
     if url is not None:
         limited = max_moves is not None or max_moves_percent is not None
         if limited or ungated or settings or peak or origin != Origin(None, None, None):
             raise UsageError("--url shows the latest plan of a daemon. Do not combine it with options for a new plan.")
-        _show(daemons_plan(url, kind), output)
+        _show(daemons_plan(find(Place(url)), kind), output)
         return
     if max_moves is not None and max_moves_percent is not None:
         raise UsageError("--max-moves and --max-moves-percent set the same limit: give one of them.")
@@ -167,11 +169,11 @@ _add_command("tidy", "Remove failed and old pods and those that restart again an
 _add_command("consolidate", "Empty nodes that the others can do without.", without=("ungated",))
 
 
-def _show(plan: Mapping[str, Any], output: Output) -> None:
-    if output is Output.JSON:
-        typer.echo(json.dumps(plan, indent=2, allow_nan=False))
-    else:
+def _show(plan: Mapping[str, Any], output: LiveOutput) -> None:
+    if output is LiveOutput.TABLE:
         _print(plan)
+    else:
+        typer.echo(output.text(plan, str, indent=2))
 
 
 def _print(plan: Mapping[str, Any]) -> None:
