@@ -2,11 +2,14 @@
 
 import time
 from collections.abc import Iterator, Mapping
+from datetime import datetime
 from pathlib import Path
 
 import pytest
 
+from ballast.cli.live import daemons_explanation
 from ballast.publishing.profiles import extender_profile
+from ballast_lab.experiments.openb.trace import FIRST_SEED
 from ballast_lab.harness.api import Json
 from ballast_lab.harness.batches import GATE, SMALL_FIRST, batch, gated
 from ballast_lab.harness.chart import Installed, install, uninstall
@@ -18,10 +21,14 @@ from ballast_lab.harness.prometheus import prometheus
 from ballast_lab.harness.scheduler import STOCK, scheduler
 from ballast_lab.harness.waiting import eventually
 from ballast_lab.harness.worlds import WORLDS, accepted_by_size, arrivals, nodes_of, place, pods_of
+from tests.cluster.test_devices import nodes_of as devices_nodes
+from tests.cluster.test_devices import pods_of as devices_pods
+from tests.cluster.test_devices import workload
 from tests.cluster.test_extender import ballast
 from tests.worlds.chart import modes
 
 LOAD = 0.3
+EXPLAINING = {**SMALL_FIRST, "BALLAST_EVICTION__MODE": "dry-run"}
 NODES = [f"n{number}" for number in range(4)]
 
 
@@ -57,6 +64,39 @@ def test_small_first_behind_the_gate_places_many_more_pods(
     assert sum(ours) >= 1.4 * sum(stock)
 
 
+@pytest.mark.timeout(500)
+def test_300_gated_pods_with_devices_are_bound_or_explained(cluster: ControlPlane, tmp_path: Path) -> None:
+    """Eviction is in dry run: that part of the daemon explains pods."""
+    values = modes("off", "off", "dry-run")
+    values["settings"]["batch"] = {"mode": "on"}
+    work = workload(90)
+    kinds = [*work.arrivals(FIRST_SEED)[0].tolist()] * 4
+    pods = devices_pods(work, kinds[:300])
+    names = add_nodes(cluster.api, devices_nodes(work))
+    chart = install(cluster, values)
+    try:
+        with (
+            ballast(cluster, chart, tmp_path, dict.fromkeys(names, LOAD), **EXPLAINING) as daemon,
+            scheduler(cluster, extender_profile(daemon.url, "default-scheduler", filtering=True), patient=True),
+        ):
+            placed = batch(cluster, pods)
+            pending = [each["metadata"]["name"] for each, there in zip(pods, placed, strict=True) if not there]
+            answers = [daemons_explanation(daemon.url, "default", name)["pending"] for name in pending]
+    finally:
+        uninstall(cluster, values)
+    waits = sorted(_seconds_to_bind(each) for each in cluster.api.items(PODS) if each["spec"].get("nodeName"))
+    print(
+        f"{sum(placed)} of 300 bound, the last {waits[-1]:.0f} s after its creation; {len(pending)} pending explained"
+    )
+    assert sum(placed) >= 150
+    assert waits[-1] <= 60
+    assert pending
+    for answer in answers:
+        assert answer["gated"] is False
+        assert sum(answer["why_not"].values()) == len(names)
+        assert any(reason.startswith("Insufficient") for reason in answer["why_not"])
+
+
 @pytest.mark.timeout(300)
 def test_a_killed_leader_leaves_no_pod_gated_for_a_minute(cluster: ControlPlane, tmp_path: Path) -> None:
     """Nothing schedules the pods: the first leader releases a few, and then nothing moves."""
@@ -78,6 +118,14 @@ def test_a_killed_leader_leaves_no_pod_gated_for_a_minute(cluster: ControlPlane,
                 lasted = time.monotonic() - born
     print(f"the last gate was gone {lasted:.0f} s after the pods were created")
     assert lasted <= 60
+
+
+def _seconds_to_bind(bound: Json) -> float:
+    """From its creation, which is before its release."""
+    scheduled = next(each for each in bound["status"]["conditions"] if each["type"] == "PodScheduled")
+    times = (bound["metadata"]["creationTimestamp"], scheduled["lastTransitionTime"])
+    begin, end = (datetime.fromisoformat(text.replace("Z", "+00:00")) for text in times)
+    return (end - begin).total_seconds()
 
 
 def _own(pod_name: str) -> Mapping[str, str]:
