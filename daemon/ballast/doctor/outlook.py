@@ -38,9 +38,28 @@ def outlook(evidence: Evidence) -> Outlook:
         settings = evidence.settings
         cycle = TelemetryCycle(evidence.source, None, rules_of(settings), clock=evidence.clock, metrics=Metrics())
         snapshot = cycle.cycle(evidence.names)
-        return _of(snapshot, cycle, evidence)
+        return _replaced(snapshot, evidence) or _of(snapshot, cycle, evidence)
     except (CheckNotPossible, BallastError) as error:
         return Outlook(None, {}, (str(error),))
+
+
+def _replaced(snapshot: Snapshot, evidence: Evidence) -> Outlook | None:
+    """Where metrics-server stands in, because Prometheus measures some resource of no node."""
+    known, witness = snapshot.primary.known, evidence.witness.samples
+    lost = [name for row, name in enumerate(snapshot.resources) if name in ALWAYS_NEEDED and not known[row].any()]
+    if not lost or any(name not in witness or not witness[name].rows.size for name in lost):
+        return None
+    measured = np.ones(len(snapshot.nodes), bool)
+    for row, name in enumerate(snapshot.resources):
+        if name in ALWAYS_NEEDED:
+            measured &= np.isin(np.arange(len(measured)), witness[name].rows) if name in lost else known[row]
+    if not measured.all():
+        return None
+    down = snapshot.states.are(NodeState.DOWN)
+    counts = {state.value: 0 for state in snapshot.states.counts}
+    counts |= {NodeState.DOWN.value: int(down.sum()), NodeState.KNOWN.value: int((~down).sum())}
+    why = f"metrics-server measures {' and '.join(lost)}, of which Prometheus has nothing that counts"
+    return Outlook(None, counts, (why,))
 
 
 def _of(snapshot: Snapshot, cycle: TelemetryCycle, evidence: Evidence) -> Outlook:

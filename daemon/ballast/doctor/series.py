@@ -9,8 +9,10 @@ from ballast.doctor.evidence import Evidence
 from ballast.doctor.finding import Finding
 from ballast.model.node import Node
 from ballast.model.node_state import ALWAYS_NEEDED
-from ballast.model.sample import ReadingProblem
+from ballast.model.sample import Reading, ReadingProblem
 from ballast.settings.prometheus import BUILT_IN_PRESETS
+
+_OTHER_SOURCE = "BALLAST_TELEMETRY__SOURCE=metrics-server"
 
 _FEW = 0.02
 """Share of nodes without a sample that is nothing special: some always come or go."""
@@ -31,7 +33,8 @@ def preset_data(evidence: Evidence) -> Iterator[Finding]:
         )
         yield Finding("preset-data", "fail", resource, problem.text, fix)
     for warning in evidence.reading.warnings:
-        yield Finding("preset-data", "warn", "answers", f"a warning about the answers: {warning}")
+        text = f"a warning about the answers: {warning}"
+        yield Finding("preset-data", "warn", "answers", text, ("ballast doctor --only preset-data,unmeasured-nodes",))
 
 
 def node_label(evidence: Evidence) -> Iterator[Finding]:
@@ -97,12 +100,13 @@ def clock_skew(evidence: Evidence) -> Iterator[Finding]:
     """Whether this machine's clock is that of the samples.
 
     Found: samples are from the future, or all are too old.
-    Fix: `timedatectl set-ntp true`, or `BALLAST_TELEMETRY__OFFSET=...` as the finding says
+    Fix: `timedatectl set-ntp true`, or `BALLAST_TELEMETRY__OFFSET=...` as the finding says, or
+    `BALLAST_TELEMETRY__SOURCE=metrics-server`
     """
     _measured(evidence)
     for resource, problem in _failures(evidence, "future", "stale"):
         fix = problem.fix or ("timedatectl set-ntp true",)
-        yield Finding("clock-skew", "fail", resource, problem.text, fix)
+        yield Finding("clock-skew", "fail", resource, problem.text, (*fix, _OTHER_SOURCE))
 
 
 def freshness(evidence: Evidence) -> Iterator[Finding]:
@@ -130,18 +134,19 @@ def units(evidence: Evidence) -> Iterator[Finding]:
 def unmeasured_nodes(evidence: Evidence) -> Iterator[Finding]:
     """Whether every node has samples.
 
-    Found: some nodes have none while others have.
-    Fix: `BALLAST_PROMETHEUS__PRESET=node-exporter,windows-exporter`, `BALLAST_CLUSTER__NODE_SELECTOR=...`
+    Found: some nodes have none while others have, or none that counts.
+    Fix: the exporter of such a node, where its values do not count; `BALLAST_PROMETHEUS__PRESET=node-exporter,kubelet`,
+    `BALLAST_CLUSTER__NODE_SELECTOR=...`
     """
     _measured(evidence)
     reading, nodes = evidence.reading, evidence.nodes
     excluded = {name for mixture in evidence.source.differences for name in mixture.nodes}
-    present = evidence.settings.prometheus.preset
     rejected = ", ".join(f"{count:,} {reason}" for reason, count in sorted(reading.rejected.items()) if count)
     seen: set[frozenset[int]] = set()
     for resource in (name for name in ALWAYS_NEEDED if name in reading.samples):
-        measured = frozenset(reading.samples[resource].rows.tolist())
-        without = [node for row, node in enumerate(nodes) if row not in measured and node.name not in excluded]
+        measured = _rows(reading, resource)
+        lacking = frozenset(row for row, node in enumerate(nodes) if row not in measured and node.name not in excluded)
+        without = [nodes[row] for row in sorted(lacking)]
         if not measured or len(without) <= _FEW * len(nodes) or measured in seen:
             continue
         seen.add(measured)
@@ -151,7 +156,10 @@ def unmeasured_nodes(evidence: Evidence) -> Iterator[Finding]:
             named([node.name for node in without]),
             f"{len(without):,} of {len(nodes):,} nodes have no sample of {resource}, while others have"
             f"{f' (rejected: {rejected})' if rejected else ''}",
-            _ways_to_measure(without, [node for row, node in enumerate(nodes) if row in measured], present),
+            (
+                *([_exporter_of(without[0])] if rejected else []),
+                *_ways_to_measure(evidence, resource, lacking),
+            ),
         )
 
 
@@ -179,7 +187,7 @@ def _otherwise(evidence: Evidence, resource: str) -> tuple[str, ...]:
         return (f"BALLAST_TELEMETRY__RESOURCES={','.join(kept) or 'cpu,memory'}",)
     return (
         f"BALLAST_PROMETHEUS__PRESET={evidence.settings.prometheus.preset},kubelet",
-        "BALLAST_TELEMETRY__SOURCE=metrics-server",
+        _OTHER_SOURCE,
     )
 
 
@@ -199,13 +207,34 @@ def _differing(check: str, evidence: Evidence) -> Iterator[Finding]:
     yield Finding(check, "fail", "series", mixtures[0].summary, fix)
 
 
-def _ways_to_measure(without: list[Node], measured: list[Node], present: str) -> tuple[str, ...]:
-    """Presets for their kind of node, and a selector that leaves them out, by a label that tells them apart."""
+def _exporter_of(node: Node) -> str:
+    """Where to look when an exporter answers with what does not count."""
+    return f"kubectl get pods --all-namespaces --field-selector spec.nodeName={node.name} | grep -i exporter"
+
+
+def _ways_to_measure(evidence: Evidence, resource: str, rows: frozenset[int]) -> tuple[str, ...]:
+    """What measures these nodes too, as far as it can be tried, and a selector that leaves them out, by a label."""
+    nodes, present = evidence.nodes, evidence.settings.prometheus.preset
+    without, measured = (
+        [nodes[row] for row in sorted(rows)],
+        [node for row, node in enumerate(nodes) if row not in rows],
+    )
     labels: set[tuple[str, str]] = set.intersection(*(set(node.labels.items()) for node in without))
-    windows = ("kubernetes.io/os", "windows") in labels
-    fix = [f"BALLAST_PROMETHEUS__PRESET={present},{'windows-exporter' if windows else 'kubelet'}"]
+    preset = "windows-exporter" if ("kubernetes.io/os", "windows") in labels else "kubelet"
+    others = f"{present},{preset}"
+    tried = preset in evidence.settings.prometheus.presets
+    helps = not tried and rows & _rows(evidence.with_preset(others), resource)
+    fix = [f"BALLAST_PROMETHEUS__PRESET={others}"] if helps else []
+    if rows <= _rows(evidence.witness, resource):
+        fix.append(_OTHER_SOURCE)
     for key, value in sorted(labels):
         if all(node.labels.get(key) != value for node in measured):
             fix.append(f"BALLAST_CLUSTER__NODE_SELECTOR={key}!={value}")
             break
-    return tuple(fix)
+    return tuple(fix) or (() if tried else (f"BALLAST_PROMETHEUS__PRESET={others}",))
+
+
+def _rows(reading: Reading, resource: str) -> frozenset[int]:
+    """The nodes that have a sample."""
+    samples = reading.samples.get(resource)
+    return frozenset() if samples is None else frozenset(samples.rows.tolist())

@@ -12,9 +12,10 @@ from ballast.doctor.finding import Finding, Status
 from ballast.doctor.install import prometheus_services
 from ballast.jobs.witnesses import TOLERANCE, apart
 from ballast.model.sample import Floats
-from ballast.telemetry.error_messages import NotAllowed, TenantMissing, TooSlow, masked
+from ballast.telemetry.error_messages import FailedAnswer, NotAllowed, TenantMissing, TooSlow, masked
 from ballast.telemetry.series_check import matchers_line
 
+_OTHER_SOURCE = "BALLAST_TELEMETRY__SOURCE=metrics-server"
 _SERVICES = "kubectl get services --all-namespaces | grep -iE 'prometheus|thanos|mimir|victoria'"
 
 
@@ -23,7 +24,7 @@ def reachable(evidence: Evidence) -> Iterator[Finding]:
 
     Found: nothing answers at BALLAST_PROMETHEUS__URL, or what answers is no Prometheus.
     Fix: `BALLAST_PROMETHEUS__URL=http://prometheus-operated.monitoring:9090`, a line for each Service of a Prometheus
-    that is there
+    that is there; no other address where a Prometheus answers, but with an error
     """
     error, url = evidence.answer, masked(evidence.settings.prometheus.url or "")
     timeout = evidence.settings.prometheus.timeout
@@ -38,6 +39,10 @@ def reachable(evidence: Evidence) -> Iterator[Finding]:
         return
     if error is None or isinstance(error, NotAllowed):
         yield Finding("prometheus-reachable", "ok", url, "it answers")
+        return
+    if isinstance(error, FailedAnswer):
+        question = f"curl -sG {url}/api/v1/query --data-urlencode 'query=vector(1)'"
+        yield Finding("prometheus-reachable", "fail", url, str(error), (question, _OTHER_SOURCE))
         return
     yield Finding("prometheus-reachable", "fail", url, str(error), tuple(_addresses(evidence, url)))
 
@@ -104,7 +109,7 @@ def sources_disagree(evidence: Evidence) -> Iterator[Finding]:
     """Whether both say the same about cpu and memory.
 
     Found: Prometheus and metrics-server disagree by more than noise: another unit, query or cluster.
-    Fix: `BALLAST_PROMETHEUS__MATCHERS=cluster="..."`
+    Fix: `BALLAST_PROMETHEUS__MATCHERS=cluster="..."`, or `BALLAST_TELEMETRY__SOURCE=metrics-server` where it is right
     """
     ours, theirs = evidence.reading.samples, evidence.witness.samples
     if not theirs:
@@ -117,7 +122,7 @@ def sources_disagree(evidence: Evidence) -> Iterator[Finding]:
         other[theirs[resource].rows] = theirs[resource].values
         gap = one - other
         if message := apart(resource, gap[np.isfinite(gap)]):
-            fix = (matchers_line(evidence.settings.prometheus.matchers, 'cluster="..."'),)
+            fix = (matchers_line(evidence.settings.prometheus.matchers, 'cluster="..."'), _OTHER_SOURCE)
             yield Finding("sources-disagree", "fail", resource, message, fix)
         elif message := out_of_order(resource, one, other):
             yield Finding("sources-disagree", "warn", resource, message, ("kubectl top nodes", "ballast top"))

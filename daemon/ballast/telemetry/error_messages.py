@@ -33,6 +33,14 @@ _NO_TENANT = "org id"
 _SLOW = (TimeoutError, requests.Timeout, urllib3.exceptions.ReadTimeoutError)
 
 
+class FailedAnswer(TelemetryError):
+    """An error in the words of Prometheus, or an answer that was cut short: the address is right."""
+
+
+class Unwell(FailedAnswer, SourceUnavailable):
+    """The same, of a server that may answer when it is asked again."""
+
+
 class TooLarge(TelemetryError):
     """An answer of too many bytes or points; a smaller query may succeed."""
 
@@ -144,7 +152,9 @@ def refused(url: str, part: str, response: requests.Response, body: bytes) -> Te
     if status in (400, 422):
         advice = f"correct it in BALLAST_TELEMETRY__RESOURCES, or check {part}MATCHERS and {part}PRESET"
         return TelemetryError(f"{url} does not accept the query ({status}{said or plain}); {advice}")
-    return SourceUnavailable(f"{url} answers {status}{said or plain}; look at the server's log, and check {part}URL")
+    if said or status == 429:
+        return Unwell(f"{url} answers {status}{said or plain}; look at the server's log and its load")
+    return SourceUnavailable(f"{url} answers {status}{plain}; look at the server's log, and check {part}URL")
 
 
 def in_words_of(part: str, text: str) -> str:

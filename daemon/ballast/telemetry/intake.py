@@ -14,6 +14,8 @@ LARGEST_ROUNDING = 0.02
 """What a preset gives below 0 down to here is 0."""
 
 LARGEST_RATIO = 10.0
+LARGEST_FLOAT = 1e300
+"""Sums of a few values up to here are finite."""
 SUSPICIOUS_RATIO = 1.5
 
 
@@ -68,7 +70,7 @@ def rounded(values: Floats) -> Floats:
 def no_ratios(values: Floats, largest: float) -> bool:
     """Whether the median of the values is above `largest`: then the whole answer is in another unit."""
     finite = values[np.isfinite(values)]
-    return finite.size > 0 and float(np.median(finite)) > largest
+    return finite.size > 0 and float(np.median(np.minimum(finite, LARGEST_FLOAT))) > largest
 
 
 def _reject(keep: Bools, bad: Bools, reason: str, rejected: Counter[str]) -> Bools:

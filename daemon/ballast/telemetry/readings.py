@@ -492,6 +492,12 @@ def _oldest_by_row(labels: dict[str, int], times: Floats, names: NodeNames) -> F
 _OFFSET_STEP = 30
 
 
+_LONGEST_DELAY = 1800.0
+"""Seconds. What is later than that has stopped."""
+
+_REASONS = {"unreadable": "unreadable: histograms, text or far too large"}
+
+
 def explain_rejection(
     question: Query, rejected: Counter[str], newest: SeriesTable, at: float, max_age: float
 ) -> ReadingProblem | None:
@@ -525,8 +531,8 @@ def explain_rejection(
         )
     return ReadingProblem(
         "unreadable",
-        f"no value of {resource} is a number from 0 on ({reason}); look at the exporters, or at its query in "
-        "BALLAST_TELEMETRY__RESOURCES",
+        f"no value of {resource} is a number from 0 on ({_REASONS.get(reason, reason)}); look at the exporters, or at "
+        "its query in BALLAST_TELEMETRY__RESOURCES",
     )
 
 
@@ -545,6 +551,9 @@ def _stale(question: Query, newest: SeriesTable, at: float, max_age: float) -> R
             advice = "store its raw metrics, or choose another BALLAST_PROMETHEUS__PRESET"
         text = f"the age of {question.resource} is unknown: {question.freshness} gives nothing; {advice}"
         return ReadingProblem("ageless", text, fix)
+    if age > _LONGEST_DELAY:
+        text = f"all samples of {question.resource} are {age:.0f} s old: exporters or their Prometheus stopped then"
+        return ReadingProblem("stale", f"{text}, or these times are no Unix seconds; look at its targets")
     earlier = f"BALLAST_TELEMETRY__OFFSET={math.ceil(age / _OFFSET_STEP) * _OFFSET_STEP}s"
     return ReadingProblem(
         "stale",

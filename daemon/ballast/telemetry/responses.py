@@ -16,7 +16,7 @@ from ballast.base.errors import TelemetryError
 from ballast.base.memory import ANSWERS, WORTH_DECODED, AnswerBudget
 from ballast.base.text import printable
 from ballast.model.sample import Bools, Floats
-from ballast.telemetry.error_messages import not_decoded
+from ballast.telemetry.error_messages import FailedAnswer, not_decoded
 from ballast.telemetry.exporters.terms import REPLICA_LABELS, STARVED_LABEL, UNIT_LABEL
 from ballast.telemetry.node_names import SEPARATOR
 
@@ -201,13 +201,19 @@ _decode_remarks = msgspec.json.Decoder(list[str]).decode
 _decode_envelope = msgspec.json.Decoder(_Envelope).decode
 
 
+_BEGINNING = b'{"status":"success"'
+
+
 def _envelope(body: bytes, url: str) -> _Envelope:
     try:
         envelope = _decode_envelope(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        if body.startswith(_BEGINNING):
+            text = f"the answer of {url} ends after {len(body):,} bytes; look at the server's log and at proxies"
+            raise FailedAnswer(f"{text} before it") from None
         raise TelemetryError(_not_prometheus(body, url)) from None
     if envelope.status != "success" or envelope.data is None:
-        raise TelemetryError(f"{url} answers an error: {printable(envelope.error or envelope.status, LONGEST)}")
+        raise FailedAnswer(f"{url} answers an error: {printable(envelope.error or envelope.status, LONGEST)}")
     return envelope
 
 
