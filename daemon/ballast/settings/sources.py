@@ -13,6 +13,7 @@ from pydantic_settings import BaseSettings, EnvSettingsSource, InitSettingsSourc
 from ballast.base.yaml_loader import TreeLoader
 from ballast.settings.model import CONFIG_FILE, PREFIX, VARIABLES, Settings, injected, suggestion, variable
 from ballast.settings.secrets import mask_urls
+from ballast.settings.telemetry import HOSTED, WHY_NOT_HOSTED
 from ballast.settings.values import LONG
 
 ORIGIN = "environment"
@@ -22,7 +23,6 @@ _LIST = variable("power", "policies")
 _POLICIES = f" Power policies are a JSON list in {_LIST}, or stand under power in the file of {CONFIG_FILE}."
 SERVICE_ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount"
 _SOURCES = {"prometheus": "prometheus", "kubernetesmetricsserver": "metrics-server"}
-_REFUSED = {"signalfx": "SignalFx", "datadog": "Datadog"}
 _LEVELS = {
     "trace": "debug",
     "debug": "debug",
@@ -108,14 +108,14 @@ class AliasSource(SettingsSource):
                 self.give(part, field, variables[name] if value is None else value, f"alias {name}")
 
         name = variables.get("METRICS_PROVIDER_NAME", "")
-        if name.lower() not in _REFUSED:
+        if name.lower() not in HOSTED:
             source = _SOURCES.get(name.lower(), name) if name else None
             alias("METRICS_PROVIDER_NAME", "telemetry", "source", source)
         elif not environ.get("BALLAST_TELEMETRY__SOURCE"):
             self.problems.append(
-                f'METRICS_PROVIDER_NAME is "{name}": {_REFUSED[name.lower()]} is not supported, expected '
-                "Prometheus or KubernetesMetricsServer. Correct it, or set BALLAST_TELEMETRY__SOURCE to prometheus "
-                "or metrics-server."
+                f'METRICS_PROVIDER_NAME is "{name}": {HOSTED[name.lower()]} is not supported: {WHY_NOT_HOSTED}. '
+                "Expected Prometheus or KubernetesMetricsServer. Correct it, or set BALLAST_TELEMETRY__SOURCE to "
+                "prometheus or metrics-server."
             )
         alias("METRICS_PROVIDER_ADDRESS", "prometheus", "url")
         if skip := variables.get("INSECURE_SKIP_VERIFY"):

@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, BeforeValidator, ConfigDict
 
 from ballast.settings.part import Expert, Positive, SettingsPart
 from ballast.settings.prometheus import BUILT_IN_PRESETS, PRESETS
@@ -14,6 +14,20 @@ KNOWN_RESOURCES = tuple(dict.fromkeys(name for names in BUILT_IN_PRESETS.values(
 EVERY_NODE = "*"
 WINDOW_KEYS = ("v", "end", "length")
 """Keys of the window annotation besides its resources."""
+
+
+HOSTED = {"signalfx": "SignalFx", "datadog": "Datadog"}
+"""Sources of load-watcher that are no sources here."""
+WHY_NOT_HOSTED = (
+    "its service is asked in a language of its own, and every window here is PromQL; "
+    "let its agent or an OpenTelemetry collector write to Prometheus too"
+)
+
+
+def _source(value: object) -> object:
+    if isinstance(value, str) and value.lower() in HOSTED:
+        raise ValueError(f"{HOSTED[value.lower()]} is not supported: {WHY_NOT_HOSTED}")
+    return value
 
 
 class ResourceSetting(BaseModel):
@@ -117,7 +131,7 @@ def _speeds(value: object) -> dict[str, object]:
 class TelemetrySettings(SettingsPart):
     """What is measured, where, and how often."""
 
-    source: Literal["prometheus", "metrics-server"] = "prometheus"
+    source: Annotated[Literal["prometheus", "metrics-server"], BeforeValidator(_source)] = "prometheus"
     """Where samples come from; metrics-server is also the fallback when Prometheus is silent."""
 
     interval: Annotated[Duration, Positive] = Duration("30s")

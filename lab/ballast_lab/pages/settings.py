@@ -45,7 +45,8 @@ _ALIASES = """\
 ## Variables of load-watcher
 
 Ballast also reads these; a `BALLAST_` variable takes precedence over them, and they over the file. SignalFx and
-Datadog are refused; `METRICS_PROVIDER_APP_KEY`, `SIGNALFX_*` and `DATADOG_*` are ignored with a warning.
+Datadog are refused, since windows are PromQL; `METRICS_PROVIDER_APP_KEY`, `SIGNALFX_*` and `DATADOG_*` are ignored
+with a warning.
 
 | variable | meaning |
 |---|---|

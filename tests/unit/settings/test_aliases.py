@@ -24,6 +24,8 @@ def test_signalfx_and_datadog_are_refused_by_name(name: str) -> None:
     with pytest.raises(SettingsError, match=f'METRICS_PROVIDER_NAME is "{name}".*(SignalFx|Datadog) is not supported'):
         load({"METRICS_PROVIDER_NAME": name})
     assert load({"METRICS_PROVIDER_NAME": name, "BALLAST_TELEMETRY__SOURCE": "prometheus"})
+    with pytest.raises(SettingsError, match=r"BALLAST_TELEMETRY__SOURCE.*is not supported: its service.*PromQL"):
+        load({"BALLAST_TELEMETRY__SOURCE": name})
 
 
 def test_an_unknown_provider_names_what_is_allowed() -> None:
