@@ -1,7 +1,6 @@
 """Replicas and caps of a power budget's targets, changed on a real control plane."""
 
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +12,11 @@ from ballast.base.metrics import Metrics
 from ballast.cluster.cache import Cache
 from ballast.cluster.write import Result
 from ballast_lab.harness.control_plane import ControlPlane
-from tests.contract.objects import Client, client, eventually, kube_api
-from tests.contract.test_power_actuators import Bench, only
+from tests.contract.objects import client, eventually, kube_api
+from tests.contract.test_power_actuators import Bench, bench, only
 from tests.worlds import keda
 
-__all__ = ["client", "kube_api"]
+__all__ = ["bench", "client", "kube_api"]
 _SYNC = 40.0
 """Seconds within which the autoscaler controller, which looks every 15, has surely looked."""
 MANY = 60
@@ -26,15 +25,6 @@ MANY = 60
 @pytest.fixture
 def kubeconfig(plane: ControlPlane) -> Path:
     return plane.admin_kubeconfig
-
-
-@pytest.fixture
-def bench(client: Client) -> Iterator[Bench]:
-    keda.install(client)
-    bench = Bench(client)
-    yield bench
-    if bench.cache is not None:
-        bench.cache.stop()
 
 
 def soon(what: str, condition: Any) -> Any:

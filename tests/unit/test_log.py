@@ -3,24 +3,16 @@ import itertools
 import json
 import logging
 import threading
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
-import structlog
 
 from ballast.base import log
+from tests.worlds.logs import log_restored
 
+__all__ = ["log_restored"]
 
-@pytest.fixture(autouse=True)
-def _restored() -> Iterator[None]:
-    root = logging.getLogger()
-    handlers, level = list(root.handlers), root.level
-    yield
-    root.handlers[:] = handlers
-    root.setLevel(level)
-    logging.captureWarnings(False)
-    structlog.reset_defaults()
+pytestmark = pytest.mark.usefixtures("log_restored")
 
 
 class Terminal(io.StringIO):

@@ -1,4 +1,3 @@
-import logging
 import re
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -6,7 +5,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import structlog
 from typer.testing import CliRunner
 
 from ballast.base.errors import BallastError, ClusterError, SettingsError, UsageError
@@ -16,23 +14,15 @@ from ballast.cluster.writer import Writer
 from ballast_lab.simulator import EmbeddedCluster, World
 from ballast_lab.simulator.kube.kinds import BY_NAME
 from tests.worlds.daemons import LEASE, NODE, OWN, POD
+from tests.worlds.logs import log_restored
 
-pytestmark = pytest.mark.slow
+__all__ = ["log_restored"]
+
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("log_restored")]
 
 FOREIGN_LABELS = {"team": "blue", "other.dev/score": "3"}
 FOREIGN_TAINTS = [{"key": "team", "value": "blue", "effect": "NoSchedule"}]
 OURS = {"ballast.dev/score": "7", "ballast.dev/load": "normal"}
-
-
-@pytest.fixture(autouse=True)
-def _log_restored() -> Iterator[None]:
-    root = logging.getLogger()
-    handlers, level = list(root.handlers), root.level
-    yield
-    root.handlers[:] = handlers
-    root.setLevel(level)
-    logging.captureWarnings(False)
-    structlog.reset_defaults()
 
 
 @pytest.fixture

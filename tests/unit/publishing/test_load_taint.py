@@ -8,8 +8,8 @@ from ballast.model.node import Taint
 from ballast.publishing.label_plan import LabelPlanner, PublishedKeys
 from ballast.publishing.load_taint import LoadTaint, percent, unknown, value_of
 
-from .test_planning import CALM, NOTHING, RULES, START, applied, run
-from .worlds import KEYS, snapshot_of
+from .test_planning import CALM, NOTHING, START, applied, run
+from .worlds import KEYS, RULES, snapshot_of
 
 EFFECT = "PreferNoSchedule"
 ASKED = replace(RULES, load_taint=EFFECT)

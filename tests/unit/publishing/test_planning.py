@@ -6,22 +6,11 @@ from hypothesis import strategies as st
 
 from ballast.model.node import Node
 from ballast.publishing.freeze import Freeze
-from ballast.publishing.label_plan import LabelPlanner, LabelRules, NodeChange, PublishedKeys
+from ballast.publishing.label_plan import LabelPlanner, NodeChange, PublishedKeys
 from ballast.publishing.node_keys import window_annotation, window_end
 
-from .worlds import KEYS, snapshot_of
+from .worlds import KEYS, RULES, snapshot_of
 
-RULES = LabelRules(
-    low=0.3,
-    high=0.8,
-    overloaded=0.9,
-    hysteresis=0.05,
-    refresh=3600.0,
-    jitter=0.1,
-    forget_after=3600.0,
-    interval=30.0,
-    taint=False,
-)
 CALM = Freeze(max_unknown=0.2, forget_after=3600.0)
 NOTHING = PublishedKeys(None, None, None, tainted=False)
 START = 1_700_000_000.0

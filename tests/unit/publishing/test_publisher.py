@@ -1,5 +1,6 @@
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -13,10 +14,10 @@ from ballast.cluster.objects.decoding import Shared, annotation_filter, to_node
 from ballast.cluster.writer import Pace, Writer
 from ballast.model.node import Node
 from ballast.publishing.freeze import Freeze
-from ballast.publishing.label_plan import LabelPlanner, LabelRules
+from ballast.publishing.label_plan import LabelPlanner
 from ballast.publishing.publisher import PART, Publisher
 from ballast.publishing.round import Round
-from tests.unit.publishing.worlds import KEYS, snapshot_of
+from tests.unit.publishing.worlds import KEYS, RULES, snapshot_of
 from tests.worlds.clock import FakeClock
 from tests.worlds.kube_api import FakeApi
 
@@ -44,23 +45,12 @@ class Stand:
             paused=lambda part: self.pause,
             leading=lambda: self.leads,
         )
-        chosen = LabelRules(
-            low=0.3,
-            high=0.8,
-            overloaded=0.9,
-            hysteresis=0.05,
-            refresh=3600.0,
-            jitter=0.1,
-            forget_after=3600.0,
-            interval=30.0,
-            **{"taint": False, **rules},
-        )
         self.publisher = Publisher(
             self.api,  # type: ignore[arg-type]
             self.writer,
             self.clock,
             KEYS,
-            LabelPlanner(KEYS, chosen),
+            LabelPlanner(KEYS, replace(RULES, **rules)),
             interval=30.0,
         )
         self.cached: dict[str, Node] = {}

@@ -7,10 +7,21 @@ import numpy as np
 from ballast.model.node import Node
 from ballast.model.node_state import NodeStates
 from ballast.model.snapshot import Snapshot, Window
-from ballast.publishing.label_plan import PublishedKeys
+from ballast.publishing.label_plan import LabelRules, PublishedKeys
 from ballast.publishing.node_keys import NodeKeys
 
 KEYS = NodeKeys.of("ballast.dev")
+RULES = LabelRules(
+    low=0.3,
+    high=0.8,
+    overloaded=0.9,
+    hysteresis=0.05,
+    refresh=3600.0,
+    jitter=0.1,
+    forget_after=3600.0,
+    interval=30.0,
+    taint=False,
+)
 
 
 def snapshot_of(
