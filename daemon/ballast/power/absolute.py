@@ -68,7 +68,7 @@ def observe(
         state = replace(state, energy=used)
         rest = policy.energy.watts(used.used, policy.energy.per - (at - used.since))
         bound = rest if bound is None else min(bound, rest)
-    tick = _AbsoluteTick(policy, state, at, replicas, autoscaled, needed, state.measured is not before, bound)
+    tick = _AbsoluteTick(policy, state, at, replicas, autoscaled, needed, state.measured is not before, bound, sample)
     return tick.outcome(begins=state.reference is None)
 
 
@@ -91,7 +91,7 @@ def limit_silence(
         return silence
     counts = replicas if plan is None else plan.replicas
     held = replace(state, plan=None, measured=FeedReading(sample.at, watts, watts))
-    tick = _AbsoluteTick(policy, held, sample.at, counts, autoscaled, needed, False, sample.bound)
+    tick = _AbsoluteTick(policy, held, sample.at, counts, autoscaled, needed, False, sample.bound, sample)
     fall = tick.outcome(begins=False)
     due = fall.state.plan
     if due is None or policy.drawn(due.replicas) >= policy.drawn(counts):
@@ -126,6 +126,7 @@ class _AbsoluteTick:
     """Whether the feed has a new sample."""
     bound: Fraction | None
     """Watts that the feed will not exceed, as known beforehand."""
+    sample: Sample
 
     targets: Sequence[AllocationTarget] = ()
     """Those that take part, brought within their bounds."""
@@ -139,11 +140,16 @@ class _AbsoluteTick:
     """OUT_OF_BOUNDS where targets had to be brought within their bounds; that goes before other reasons."""
 
     def outcome(self, *, begins: bool) -> ControllerResult:
-        plain = not self.autoscaled and self.policy.on_foreign_change is not ForeignChanges.ENFORCE
+        plain = (
+            not self.autoscaled
+            and not self.sample.unbound
+            and self.policy.on_foreign_change is not ForeignChanges.ENFORCE
+        )
         counts = self.replicas if plain else {name: self._count(name, n) for name, n in self.replicas.items()}
         baseline = self._baseline(counts)
         tick = replace(self, state=replace(self.state, baseline=baseline))
-        active = [target for target in targets_of(self.policy, counts, baseline, self.needed) if not target.suspended]
+        known = map(self._bound_to_nodes, targets_of(self.policy, counts, baseline, self.needed))
+        active = [target for target in known if not target.suspended]
         stepping = [tick._within_step(target) for target in active] if self.policy.stepping else active
         targets = within_bounds(stepping)
         moved = any(before.current != after.current for before, after in zip(active, targets, strict=True))
@@ -157,10 +163,17 @@ class _AbsoluteTick:
         scaled = self.autoscaled.get(name)
         if scaled is not None:
             return min(self.state.entitled.get(name, scaled.cap), scaled.original)
+        count -= min(count, self.sample.unbound.get(name, 0))
         decided = self.state.last.get(name)
         if self.policy.on_foreign_change is not ForeignChanges.ENFORCE or not decided or not count:
             return count
         return decided
+
+    def _bound_to_nodes(self, target: AllocationTarget) -> AllocationTarget:
+        """A target some of whose replicas no node takes gets no more than run; the others may use their watts."""
+        if target.name not in self.sample.unbound or target.name in self.autoscaled:
+            return target
+        return structs.replace(target, minimum=min(target.minimum, target.current), maximum=target.current)
 
     def _baseline(self, counts: Mapping[str, int]) -> dict[str, int]:
         kept = {name: self.state.baseline.get(name, count) for name, count in counts.items()}
@@ -197,7 +210,8 @@ class _AbsoluteTick:
         # until a second one confirms it; until then nothing rises either.
         if measured.confirmed != measured.watts:
             return tick._stay(Reason.UNCONFIRMED)
-        return tick._rise()
+        # Pods that are ending still draw their watts; a fall cannot end them sooner, a rise waits for them.
+        return replace(tick, usable=usable - self.sample.leaving)._rise()
 
     def _carried(self, watts: Fraction) -> Fraction:
         return carried(self.policy, watts if self.bound is None else min(watts, self.bound))
@@ -212,7 +226,10 @@ class _AbsoluteTick:
     def _low(self, length: Fraction) -> Fraction | None:
         """The least that the feed carried in the last `length` seconds; None where that is not known."""
         assert self.state.history is not None
-        return self.state.history.low(self.at, length) if length else self.usable
+        if not length:
+            return self.usable
+        low = self.state.history.low(self.at, length)
+        return None if low is None else low - self.sample.leaving
 
     def _fall(self) -> ControllerResult:
         """The load is above the watts: as many replicas go as have to, at once unless `decrease` has a window."""
@@ -365,7 +382,10 @@ class _AbsoluteTick:
         state = self.state
         entitled = {name: counts[name] for name in self.autoscaled if name in counts}
         caps = self._caps(counts, entitled)
-        replicas = {**self.replicas, **counts, **caps}
+        # Of what no node takes, replicas stay asked for until fewer than those that run are wanted.
+        kept = {name for name in self.sample.unbound if counts.get(name) == self.present.get(name)}
+        wanted = {name: count for name, count in counts.items() if name not in kept or name in entitled}
+        replicas = {**self.replicas, **wanted, **caps}
         load = self.policy.drawn(counts)
         if state.energy is not None:
             state = replace(state, energy=replace(state.energy, load=load + self.policy.base_power))

@@ -331,6 +331,10 @@ class Sample:
     time: Fraction | None = None
     bound: Fraction | None = None
     """An upper bound of the watts that is known beforehand; None without one."""
+    leaving: Fraction = NONE
+    """Watts of pods that are ending: they leave no room for a rise."""
+    unbound: Mapping[str, int] = field(default_factory=dict)
+    """Replicas that no node takes, by namespace/name: they draw nothing."""
 
     @classmethod
     def of(cls, at: float, watts: float | None) -> Self:

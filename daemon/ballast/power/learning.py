@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from ballast.power.averaging import range_of
 from ballast.power.policy import PowerPolicy
+from ballast.power.trim import Trim
 
 Vector = NDArray[np.float64]
 
@@ -151,6 +152,8 @@ STEADY = 0.02
 class Meter:
     """Learns from what a policy's replicas draw; members with `wattsPerReplica: measured` are decided by it.
 
+    Where all watts are declared, one factor brings them to the measured draw.
+
     Without `baseWatts` the base is what was measured last beyond the replicas: then the load is the measured one, and
     the watts of a replica only tell what a change will do.
     """
@@ -163,6 +166,9 @@ class Meter:
         averaged = float(range_of(query or ""))
         self._learns_base = bool(self._measured) and "base_power" not in policy.model_fields_set
         self._model = WattsModel(declared, float(policy.base_power), averaged or None)
+        self._declared = policy
+        self.trim = Trim() if policy.absolute and not self._measured else None
+        """The factor between declared and drawn watts; None where watts are learned one by one."""
         self._used: dict[str, Fraction] = {}
         self._base: Fraction | None = None
         self._applied: tuple[PowerPolicy, dict[str, Fraction], Fraction | None, PowerPolicy] | None = None
@@ -178,12 +184,21 @@ class Meter:
         return bool(self._measured) and not self._used
 
     def measure(self, at: Fraction, counts: Mapping[str, int], consumption: Fraction) -> None:
-        """`consumption` watts were measured at `at` (seconds), from which on these replicas run."""
+        """`consumption` watts were measured at `at` (seconds), from which on these replicas run.
+
+        With a `trim`, pods that are ending are among them.
+        """
         self._model.measure(float(at), counts, float(consumption))
         learned = self._model.learned()
         assert learned is not None
         for name in self._measured:
             self._used[name] = _steady(self._used.get(name), max(learned.watts[name][0], 1e-3))
+        if self.trim is not None:
+            base = self._declared.base_power
+            self.trim.measure(float(at), float(self._declared.drawn(counts)), float(consumption - base))
+            factor, places = self.trim.in_use, self._declared.places
+            trimmed = {} if factor == 1 else {name: place.member.watts * factor for name, place in places.items()}
+            self._used = trimmed
         if self._learns_base:
             self._base = _steady(self._base, max(self._model.offset, 0.0))
 

@@ -6,12 +6,12 @@ The controller ticks at each row and, as in the daemon, every interval between r
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from itertools import pairwise
 from statistics import median
-from types import MappingProxyType
 from typing import Any
 
 from ballast.power.autoscaled import Autoscaled
@@ -22,7 +22,31 @@ from ballast.power.learning import Meter
 from ballast.power.policy import PowerPolicy
 from ballast.power.sections import Need
 
-NO_WATTS: Mapping[str, Fraction] = MappingProxyType({})
+
+@dataclass(frozen=True, slots=True)
+class Simulation:
+    """How replicas really draw, by namespace/name; what is not given is as the policy says, and at once."""
+
+    watts: Mapping[str, Fraction] = field(default_factory=dict)
+    """Watts of one replica."""
+    drain: Mapping[str, Fraction] = field(default_factory=dict)
+    """Seconds for which a removed replica goes on drawing."""
+    start: Mapping[str, Fraction] = field(default_factory=dict)
+    """Seconds after which a new replica serves; it draws at once."""
+    pending: Mapping[str, int] = field(default_factory=dict)
+    """So many of the first replicas cannot start."""
+    meter_lag: Fraction = Fraction(0)
+    """Seconds by which the meter is late."""
+    metered: bool = False
+    """Whether the policy has a meter, whether or not it names one."""
+
+    @property
+    def any(self) -> bool:
+        """Whether anything is given."""
+        return self != AS_DECLARED
+
+
+AS_DECLARED = Simulation()
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +157,7 @@ def replay(
     samples: Iterable[Sample],
     replicas: Mapping[str, int],
     demand: RecordedDemand = NO_DEMAND,
-    watts_true: Mapping[str, Fraction] = NO_WATTS,
+    simulation: Simulation = AS_DECLARED,
     schedule: Schedule | None = None,
     needed: RecordedDemand = NO_DEMAND,
     interval: Fraction | None = None,
@@ -141,18 +165,16 @@ def replay(
     """One tick for each sample, and one every `interval` seconds until the next, starting with `replicas` by
     namespace/name.
 
-    Targets with a `demand` have an autoscaler whose own maximum is their `max`. `watts_true` are the watts that a
-    replica really draws, by namespace/name. `needed` are the replicas that members with `needs` need for their load.
+    Targets with a `demand` have an autoscaler whose own maximum is their `max`. With a `simulation` overload and
+    unused watts are by what it draws. `needed` are the replicas that members with `needs` need for their load.
     """
-    world = _World(policy, dict(sorted(replicas.items())), demand)
+    world = _World(policy, dict(sorted(replicas.items())), demand, simulation)
     state, ticks, listed = ControllerState(), [], world.replicas
-    moves = bool(
-        policy.energy or policy.stepping or schedule or demand.rows or needed.rows or meter_of(policy, watts_true)
-    )
+    moves = bool(policy.energy or policy.stepping or schedule or demand.rows or needed.rows or simulation.any)
     actions = cancels = 0
     start: Fraction | None = None
-    ideal, ledger = Ideal(policy, world.replicas), FeedUtilisation(policy, world.replicas, watts_true)
-    meter = meter_of(policy, watts_true)
+    ideal, ledger = Ideal(policy, world.replicas), FeedUtilisation(policy, world.replicas, simulation.watts)
+    meter = _SimulatedMeter(policy, world) if simulation.metered or (policy.consumption and simulation.any) else None
     skipping = False
     for sample, is_row in _ticks(samples, None if policy.paper else interval):
         if skipping and not is_row:
@@ -163,9 +185,10 @@ def replay(
         world.wait(sample.at)
         if sample.at is not None and schedule is not None and policy.schedule is not None:
             sample = replace(sample, bound=schedule.bound(sample.at, policy.schedule.lead))
-        if meter is not None and sample.at is not None:
-            meter.measure(sample.at, world.replicas, world.drawn(watts_true))
-            policy = meter.applied(policy)
+        if sample.at is not None:
+            if meter is not None:
+                policy = meter.measured(sample.at)
+            sample = replace(sample, leaving=policy.drawn(world.leaving()), unbound=world.unbound())
         gated, needs = world.within_needs(policy, needed.at(sample.at) if sample.at is not None else {})
         outcome = observe(gated, state, sample, world.counts(), needs, world.autoscaled())
         state = world.follow(outcome)
@@ -174,7 +197,7 @@ def replay(
         # Nothing changes until the next row: the same sample finds the same replicas again.
         skipping = valid and not (moves or world.changed or state.ramp) and state.mode is ControllerMode.STABLE
         if sample.watts is not None and valid and sample.at is not None:
-            ledger.add(sample.at, sample.watts, world.replicas, world.most(needs))
+            ledger.add(sample.at, sample.watts, world.running(), world.most(needs), world.drawn(world.leaving()))
         if not is_row:
             continue
         tick = Tick(
@@ -187,7 +210,7 @@ def replay(
             reason=outcome.reason,
             caps=world.caps,
             allowed=_allowed(policy, state, sample),
-            drawn=world.drawn(watts_true) if policy.absolute else None,
+            drawn=world.draws() if policy.absolute else None,
         )
         listed = world.replicas
         ticks.append(tick)
@@ -196,9 +219,23 @@ def replay(
     return Replay(ticks, actions, cancels, ideal.mean(), ledger.over(), ledger.unused())
 
 
-def meter_of(policy: PowerPolicy, watts_true: Mapping[str, Fraction]) -> Meter | None:
-    """What learns the watts of replicas, where their true ones are given."""
-    return Meter(policy) if policy.consumption is not None and watts_true else None
+class _SimulatedMeter:
+    """What a late meter tells of a simulated world, and the policy that follows from it."""
+
+    def __init__(self, policy: PowerPolicy, world: _World) -> None:
+        self._policy, self._world = policy, world
+        self._meter = Meter(policy)
+        self._past = deque([(Fraction(-1), world.draws())])
+
+    def measured(self, at: Fraction) -> PowerPolicy:
+        """The policy with the watts in force once the meter is read at `at` (seconds)."""
+        world = self._world
+        self._past.append((at, world.draws()))
+        while len(self._past) > 1 and self._past[1][0] <= at - world.simulation.meter_lag:
+            self._past.popleft()
+        counts = {name: count + world.leaving().get(name, 0) for name, count in world.running().items()}
+        self._meter.measure(at, counts, self._past[0][1])
+        return self._meter.applied(self._policy)
 
 
 def _ticks(samples: Iterable[Sample], interval: Fraction | None) -> Iterator[tuple[Sample, bool]]:
@@ -227,9 +264,15 @@ def _allowed(policy: PowerPolicy, state: ControllerState, sample: Sample) -> Fra
 class _World:
     """The replicas that run and the caps in force. An autoscaler follows its demand up to its cap at once."""
 
-    def __init__(self, policy: PowerPolicy, replicas: Mapping[str, int], demand: RecordedDemand) -> None:
+    def __init__(
+        self, policy: PowerPolicy, replicas: Mapping[str, int], demand: RecordedDemand, simulation: Simulation
+    ) -> None:
         self._policy = policy
+        self.simulation = simulation
+        self._startable = {name: max(0, replicas[name] - count) for name, count in simulation.pending.items()}
+        self._ending: list[tuple[Fraction, str, int]] = []
         self._demand = demand
+        self._now = Fraction(0)
         self._wanted: Mapping[str, int] = {}
         self.replicas = replicas
         self.caps: Mapping[str, int | None] = dict.fromkeys(replicas)
@@ -237,10 +280,14 @@ class _World:
 
     def wait(self, at: Fraction | None) -> None:
         """Autoscalers follow their demand."""
-        if at is None or not self._demand.rows:
+        if at is None:
             return
-        self._wanted = self._demand.at(at)
-        self.replicas = self._running()
+        self._now = at
+        self._ending = [ending for ending in self._ending if ending[0] > at]
+        if self._demand.rows:
+            before, self._wanted = self.running(), self._demand.at(at)
+            self.replicas = self._obeyed()
+            self._let_end(before)
 
     def counts(self) -> dict[str, int]:
         """What the controller sees: replicas, of autoscaled targets the cap in force."""
@@ -254,15 +301,42 @@ class _World:
             for name, demand in self._wanted.items()
         }
 
-    def drawn(self, watts: Mapping[str, Fraction]) -> Fraction:
-        """What a meter tells: the replicas that run with their true watts, and the base power."""
-        members = {name: self._policy.places[name].member for name in self.replicas}
-        replicas = ((watts.get(name, members[name].watts), count) for name, count in self.replicas.items())
-        return sum((watts_each * count for watts_each, count in replicas), self._policy.base_power)
+    def running(self) -> dict[str, int]:
+        """The replicas that draw: those that could start."""
+        return {name: min(count, self._startable.get(name, count)) for name, count in self.replicas.items()}
+
+    def unbound(self) -> dict[str, int]:
+        """The replicas that no node takes."""
+        running = self.running()
+        return {name: self.replicas[name] - running[name] for name in self._startable}
+
+    def leaving(self) -> dict[str, int]:
+        """Removed replicas that are still ending."""
+        counts = dict.fromkeys(self.replicas, 0)
+        for _, name, count in self._ending:
+            counts[name] += count
+        return counts
+
+    def drawn(self, counts: Mapping[str, int]) -> Fraction:
+        """True watts of these replicas."""
+        watts, places = self.simulation.watts, self._policy.places
+        each = ((watts.get(name, places[name].member.watts), count) for name, count in counts.items())
+        return sum((watts_each * count for watts_each, count in each), ZERO)
+
+    def draws(self) -> Fraction:
+        """Watts of all that runs or is ending, with the base power."""
+        return self.drawn(self.running()) + self.drawn(self.leaving()) + base_of(self._policy)
+
+    def _let_end(self, before: Mapping[str, int]) -> None:
+        """What no longer runs goes on drawing while it drains."""
+        for name, count in self.running().items():
+            drain = self.simulation.drain.get(name)
+            if drain and count < before[name]:
+                self._ending.append((self._now + drain, name, before[name] - count))
 
     def follow(self, outcome: ControllerResult) -> ControllerState:
         """Applies and commits the plan, if there is one."""
-        plan, before = outcome.state.plan, (self.replicas, self.caps)
+        plan, before, running = outcome.state.plan, (self.replicas, self.caps), self.running()
         if plan is None:
             self.changed = False
             return outcome.state
@@ -270,7 +344,8 @@ class _World:
         free = all(count >= self._original(name) for name, count in capped.items())
         self.caps = {**self.caps, **(dict.fromkeys(capped) if free else capped)}
         self.replicas = {name: count for name, count in plan.replicas.items() if name in self.replicas}
-        self.replicas = self._running()
+        self.replicas = self._obeyed()
+        self._let_end(running)
         self.changed = (self.replicas, self.caps) != before
         return outcome.state.committed()
 
@@ -287,12 +362,14 @@ class _World:
         """The replicas that maxima, demand and `needed` allow; what someone stopped stays stopped."""
         members = {name: self._policy.places[name].member for name in self.replicas}
         return {
-            name: min(member.max, self._wanted.get(name, needed.get(name, member.max)))
+            name: min(
+                self._startable.get(name, member.max), self._wanted.get(name, needed.get(name, member.max)), member.max
+            )
             for name, member in members.items()
             if self.replicas[name] or name in self._wanted or not member.min
         }
 
-    def _running(self) -> dict[str, int]:
+    def _obeyed(self) -> dict[str, int]:
         capped = {name: min(count, self._cap(name)) for name, count in self._wanted.items()}
         return {**self.replicas, **capped}
 
@@ -381,13 +458,18 @@ class FeedUtilisation:
         self._last: tuple[Fraction, Fraction, Fraction] | None = None
         self._time = self._over = self._over_time = self._unused = self._worst = ZERO
 
-    def add(self, at: Fraction, watts: Fraction, replicas: Mapping[str, int], most: Mapping[str, int]) -> None:
-        """A valid tick at `at` seconds; `most` are the replicas that maxima and demand allow."""
+    def add(
+        self, at: Fraction, watts: Fraction, replicas: Mapping[str, int], most: Mapping[str, int], ending: Fraction
+    ) -> None:
+        """A valid tick at `at` seconds, `ending` being watts of removed replicas.
+
+        `most` are the replicas that maxima and demand allow.
+        """
         if not self._scaled and watts and self._first:
             self._watts = {name: value * watts / self._first for name, value in self._watts.items()}
             self._scaled = True
         self._close(at)
-        load = sum((self._watts[name] * count for name, count in replicas.items()), ZERO) + self._base
+        load = sum((self._watts[name] * count for name, count in replicas.items()), ending) + self._base
         over = max(ZERO, load - watts) if self._scaled else ZERO
         spare = watts * (1 - self._policy.margin_in_force) - load if self._scaled else ZERO
         self._worst = max(self._worst, over)

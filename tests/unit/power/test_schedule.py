@@ -7,7 +7,7 @@ import pytest
 
 from ballast.base.errors import SettingsError
 from ballast.power.feed_spec import Schedule
-from ballast.power.replay import NO_DEMAND, NO_WATTS, Replay, replay
+from ballast.power.replay import AS_DECLARED, NO_DEMAND, Replay, replay
 from tests.worlds.power import policy, samples
 
 MEMBERS = [{"ref": "ns/t0", "min": 0, "max": 100, "wattsPerReplica": 10, "replicas": 100}]
@@ -16,7 +16,7 @@ MEMBERS = [{"ref": "ns/t0", "min": 0, "max": 100, "wattsPerReplica": 10, "replic
 def scheduled(rows: list[tuple[int, int]], ticks: int, lead: str = "1m", watts: float = 1000.0) -> Replay:
     one = policy(independents=MEMBERS, margin=0, decrease={}, schedule={"csv": "unused", "lead": lead})
     bounds = Schedule.of((Fraction(at), Fraction(bound)) for at, bound in rows)
-    return replay(one, samples([watts] * ticks), {"ns/t0": 100}, NO_DEMAND, NO_WATTS, bounds)
+    return replay(one, samples([watts] * ticks), {"ns/t0": 100}, NO_DEMAND, AS_DECLARED, bounds)
 
 
 def test_a_bound_holds_when_it_begins_and_not_long_before() -> None:

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from enum import StrEnum
+from fractions import Fraction
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -15,22 +16,25 @@ from ballast.base.errors import UsageError
 from ballast.cli.output import Output, OutputOption
 from ballast.cli.power.chart import drawing
 from ballast.cli.power.inputs import (
+    above_zero,
+    by_target,
     check,
     choose,
+    count_of,
     demand_of,
+    duration_of,
     interval_of,
     needs_of,
     policies,
     recorded,
     starting,
-    watts_true_of,
 )
 from ballast.power.allocation import ReplicaAllocation
 from ballast.power.allocation import allocate as split
 from ballast.power.anchor import affordable, load_of, targets_of, wanted_change
 from ballast.power.controller_state import Anchor, Sample
 from ballast.power.policy import PowerPolicy
-from ballast.power.replay import NO_DEMAND, RecordedDemand, Replay, usual_gap
+from ballast.power.replay import NO_DEMAND, RecordedDemand, Replay, Simulation, usual_gap
 from ballast.power.replay import replay as follow
 from ballast.telemetry.feeds.power_feed import trace
 from ballast.telemetry.feeds.power_schedule import recorded_schedule
@@ -74,6 +78,24 @@ def replay(
         list[str] | None,
         typer.Option(metavar="NS/NAME=W", help="Watts that a replica really draws. Can be repeated."),
     ] = None,
+    drain: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NS/NAME=DURATION", help="A removed replica draws so long. Can be repeated."),
+    ] = None,
+    start_up: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--start", metavar="NS/NAME=DURATION", help="A new replica draws at once, serves later. Can be repeated."
+        ),
+    ] = None,
+    pending: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NS/NAME=N", help="So many of its replicas cannot start. Can be repeated."),
+    ] = None,
+    meter_lag: Annotated[str | None, typer.Option(metavar="DURATION", help="The simulated meter is so late.")] = None,
+    consumption: Annotated[
+        bool, typer.Option("--consumption", help="Simulate the policy's meter from what its replicas draw.")
+    ] = False,
     interval: Annotated[
         str | None,
         typer.Option(metavar="DURATION", help="Time between two ticks. Default: BALLAST_TELEMETRY__INTERVAL."),
@@ -94,7 +116,15 @@ def replay(
     every = interval_of(interval, samples)
     _warn(check(chosen, usual_gap(samples), every))
     recorded_demand = NO_DEMAND if demand is None else demand_of(chosen, demand)
-    true = watts_true_of(chosen, watts_true or ())
+    simulation = Simulation(
+        by_target(chosen, "--watts-true", watts_true or (), above_zero, "NS/NAME=W with watts above 0"),
+        by_target(chosen, "--drain", drain or (), duration_of, "NS/NAME=DURATION, such as 10m,"),
+        by_target(chosen, "--start", start_up or (), duration_of, "NS/NAME=DURATION, such as 2m,"),
+        by_target(chosen, "--pending", pending or (), count_of, "NS/NAME=N with a whole number of at least 0"),
+        _lag_of(meter_lag),
+        consumption,
+    )
+    true = simulation.watts
     unknown = [target for target, place in chosen.places.items() if place.member.measured and target not in true]
     if unknown:
         raise UsageError(
@@ -102,13 +132,20 @@ def replay(
         )
     needed = NO_DEMAND if feed is None else needs_of(chosen, feed)
     _warn(_not_followed(chosen, needed))
-    result = follow(chosen, samples, start, recorded_demand, true, recorded_schedule(chosen), needed, every)
+    result = follow(chosen, samples, start, recorded_demand, simulation, recorded_schedule(chosen), needed, every)
     if plot is not None:
         _write(plot, drawing(result, chosen))
     if output is Output.JSON:
         typer.echo(json.dumps(result.document(), indent=2, allow_nan=False))
     else:
         _print_replay(result)
+
+
+def _lag_of(text: str | None) -> Fraction:
+    try:
+        return Fraction(0) if text is None else duration_of(text)
+    except ValueError:
+        raise UsageError(f"--meter-lag {text}: expected a duration such as 2m.") from None
 
 
 @app.command()

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from fractions import Fraction
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 
@@ -149,22 +150,46 @@ def _in_order(found: Mapping[str, list[tuple[Fraction, int]]]) -> RecordedDemand
     return RecordedDemand({name: sorted(rows, key=lambda row: row[0]) for name, rows in found.items()})
 
 
-def watts_true_of(policy: PowerPolicy, given: Sequence[str]) -> dict[str, Fraction]:
-    """Watts by namespace/name from NS/NAME=W. Raises UsageError."""
-    watts_by_name: dict[str, Fraction] = {}
+Value = TypeVar("Value", int, Fraction)
+
+
+def by_target(
+    policy: PowerPolicy, option: str, given: Sequence[str], read_value: Callable[[str], Value], expected: str
+) -> dict[str, Value]:
+    """Values above 0 by namespace/name, from NS/NAME=VALUE. Raises UsageError."""
+    values: dict[str, Value] = {}
     for text in given:
-        name, _, watts = (part.strip() for part in text.partition("="))
+        name, _, value = (part.strip() for part in text.partition("="))
         if name not in policy.places:
             raise UsageError(
-                f"--watts-true {text}: expected NS/NAME=W with a target of the policy: {', '.join(policy.places)}."
+                f"{option} {text}: expected {expected} with a target of the policy: {', '.join(policy.places)}."
             )
         try:
-            watts_by_name[name] = exact(watts)
+            values[name] = read_value(value)
         except ValueError:
-            watts_by_name[name] = Fraction(0)
-        if watts_by_name[name] <= 0:
-            raise UsageError(f"--watts-true {text}: expected NS/NAME=W with watts above 0.")
-    return watts_by_name
+            raise UsageError(f"{option} {text}: expected {expected}.") from None
+    return values
+
+
+def above_zero(text: str) -> Fraction:
+    """A number above 0. Raises ValueError."""
+    if (value := exact(text)) <= 0:
+        raise ValueError
+    return value
+
+
+def duration_of(text: str) -> Fraction:
+    """Seconds of a duration such as 10m. Raises ValueError."""
+    if (value := seconds(text)) < 0:
+        raise ValueError
+    return value
+
+
+def count_of(text: str) -> int:
+    """A whole number of at least 0. Raises ValueError."""
+    if not (text.isascii() and text.isdigit()):
+        raise ValueError
+    return int(text)
 
 
 def _row(policy: PowerPolicy, file: str, line: int, row: dict[str, str | None]) -> tuple[str, Fraction, int]:
@@ -224,7 +249,7 @@ def recorded(policy: PowerPolicy, span: str, step: str) -> Iterator[Sample]:
         client.close()
     for index, row in enumerate(zip(*(column.tolist() for column in columns), strict=True)):
         at = exact(start + index * every)
-        if not all(np.isfinite(row)) or row[0] < 0:
+        if not all(np.isfinite(row)) or (row[0] < 0 and feed.map is None):
             yield Sample(at, None)
         else:
             numbers = [exact(value) for value in row]

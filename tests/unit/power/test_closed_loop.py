@@ -1,0 +1,107 @@
+"""What is measured is held against what is allowed: wrong watts, late meters, pods that drain or never start."""
+
+from fractions import Fraction
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ballast.power.policy import PowerPolicy
+from ballast.power.replay import NO_DEMAND, Replay, Simulation, replay
+from ballast.power.trim import Trim
+from tests.properties import examples as so_many
+from tests.worlds.power import policy, samples
+
+NAMES = ("ns/low", "ns/high")
+
+
+def metered(**keys: Any) -> PowerPolicy:
+    members = [
+        {"ref": name, "min": 1, "max": 100, "wattsPerReplica": 50, "priority": priority}
+        for priority, name in enumerate(NAMES)
+    ]
+    return policy(independents=members, increase={}, decrease={}, **keys)
+
+
+def run(one: PowerPolicy, feed: list[float], simulation: Simulation, low: int = 30, high: int = 30) -> Replay:
+    return replay(one, samples(feed), {"ns/low": low, "ns/high": high}, NO_DEMAND, simulation)
+
+
+def both(value: Any) -> dict[str, Any]:
+    return dict.fromkeys(NAMES, value)
+
+
+def test_without_a_meter_wrong_watts_are_over_with_one_they_are_trimmed() -> None:
+    feed = [5000.0] * 20 + [3000.0] * 100
+    true = both(Fraction(80))
+    blind = run(metered(), feed, Simulation(true))
+    assert blind.ticks[-1].drawn == 80 * 58
+    assert blind.over.share > Fraction(4, 5)
+    closed = run(metered(), feed, Simulation(true, metered=True))
+    assert 2800 < (closed.ticks[-1].drawn or 0) <= 3000
+    assert closed.over.share < Fraction(1, 100)
+
+
+def test_a_rise_waits_for_pods_that_still_drain_a_fall_does_not() -> None:
+    feed = [4000.0] * 8 + [2000.0] * 8 + [4000.0] * 80
+    simulation = Simulation(drain=both(Fraction(600)))
+    result = run(metered(), feed, simulation, 30, 30)
+    assert result.ticks[9].total == 39
+    drawn = [tick.drawn or 0 for tick in result.ticks]
+    assert max(drawn[16:]) <= 4000
+    assert result.ticks[-1].total == 78
+
+
+def test_replicas_that_no_node_takes_hold_nobodys_watts() -> None:
+    members = [
+        {"ref": "ns/stuck", "min": 1, "max": 40, "wattsPerReplica": 50, "replicas": 40},
+        {"ref": "ns/other", "min": 1, "max": 100, "wattsPerReplica": 50, "replicas": 20},
+    ]
+    one = policy(independents=members, increase={}, decrease={})
+    counts = {"ns/stuck": 40, "ns/other": 20}
+    result = replay(one, samples([3000.0] * 60), counts, NO_DEMAND, Simulation(pending={"ns/stuck": 38}))
+    assert dict(result.ticks[-1].replicas) == {"ns/stuck": 40, "ns/other": 56}
+    assert result.ticks[-1].drawn == 50 * 58
+    assert not result.over.share
+
+
+@pytest.mark.parametrize("lag", [0, 60, 600])
+def test_a_late_meter_is_no_reason_to_take_away_more(lag: int) -> None:
+    simulation = Simulation(meter_lag=Fraction(lag), metered=True)
+    result = run(metered(), [4000.0] * 8 + [2000.0] * 60, simulation)
+    assert (result.ticks[-1].total, result.actions) == (39, 2)
+
+
+@so_many(40)
+@given(
+    st.floats(0.5, 2),
+    st.sampled_from([0, 60, 120, 300, 600]),
+    st.sampled_from([0, 120, 600]),
+    st.integers(0, 15),
+    st.lists(st.tuples(st.integers(1800, 5000), st.integers(8, 60)), min_size=3, max_size=8),
+)
+def test_drawn_worlds_are_as_good_as_with_the_true_watts(
+    factor: float, lag: int, drain: int, pending: int, levels: list[tuple[int, int]]
+) -> None:
+    each = Fraction(f"{50 * factor:.2f}")
+    count = min(40, int(2200 / each))
+    stuck = {"ns/low": min(pending, count // 2)}
+    feed = [5000.0] * 4 + [float(watts) for watts, ticks in levels for _ in range(ticks)]
+    world = Simulation(both(each), both(Fraction(drain)), {}, stuck, Fraction(lag), metered=True)
+    told = metered().with_watts(both(each))
+    closed = run(metered(), feed, world, count, count)
+    open_ = run(told, feed, Simulation(world.watts, world.drain, {}, stuck), count, count)
+    assert closed.over.share <= open_.over.share + Fraction(1, 100)
+    used, best = (sum(min(t.drawn or 0, t.watts or 0) for t in result.ticks) for result in (closed, open_))
+    assert used >= Fraction(92, 100) * best
+
+
+def test_declared_watts_within_the_noise_stay() -> None:
+    trim = Trim()
+    for number in range(40):
+        trim.measure(15.0 * number, 1000.0, 1000.0 + 15 * (-1) ** number)
+    assert trim.in_use == 1
+    for number in range(40, 80):
+        trim.measure(15.0 * number, 1000.0, 1500.0)
+    assert abs(float(trim.in_use) - 1.5) < 0.02
