@@ -91,6 +91,8 @@ def _power_replicas() -> list[Panel]:
                 ("{{policy}} reference", by_policy("reference_watts")),
                 ("{{policy}} load", by_policy("load_watts")),
                 ("{{policy}} measured", by_policy("measured_watts")),
+                ("{{policy}} allowed", by_policy("allowed_watts")),
+                ("{{policy}} drawn", by_policy("drawn_watts")),
                 ("{{policy}} allowed by the schedule", by_policy("bound_watts")),
             ],
             unit="watt",

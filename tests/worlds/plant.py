@@ -35,7 +35,10 @@ class Plant:
         namespace, _, own = name.partition("/")
         labels = {"app": own}
         container = {"name": "main", "image": "none", "resources": {"requests": {"cpu": "1m", "memory": "1Mi"}}}
-        template = {"metadata": {"labels": labels}, "spec": {"containers": [container]}}
+        template = {
+            "metadata": {"labels": labels},
+            "spec": {"containers": [container], "terminationGracePeriodSeconds": 0},
+        }
         spec = {"replicas": replicas, "selector": {"matchLabels": labels}, "template": template}
         body = {"metadata": {"name": own, "namespace": namespace}, "spec": spec}
         self.rig.cluster.resources.create(DEPLOYMENT, namespace, body)

@@ -163,6 +163,24 @@ CONDITION_TYPES: Mapping[str, ConditionType] = {
         "Read the watts in the message; lower the minimums, or add workloads to the policy: [power](../power.md).",
         rank=Rank.OUTAGE,
     ),
+    "WattsDiffer": ConditionType(
+        "Replicas draw other watts than their policy says",
+        "The meter of a power policy shows other watts than `wattsPerReplica`; what is measured counts.",
+        "Read the factor in the message; correct `wattsPerReplica` or `consumption` of the policy.",
+        rank=Rank.TUNING,
+    ),
+    "FeedImplausible": ConditionType(
+        "A power feed gives more than the site can have",
+        "A power feed gives more than a hundred times what all targets of its policy can draw.",
+        "Check `feed.unit` of the policy and what the feed measures: `ballast doctor --only power-feed`.",
+        rank=Rank.TUNING,
+    ),
+    "ScheduleEnds": ConditionType(
+        "A power schedule ends soon",
+        "The schedule of a power policy has no row later than two hours from now; its last row holds for ever.",
+        "Write the next day's rows into the schedule.",
+        rank=Rank.TUNING,
+    ),
     "EffectMissing": ConditionType(
         "Watts did not fall as predicted",
         "Replicas were taken away, and the watts did not fall as predicted.",

@@ -269,6 +269,7 @@ def read(raws: Sequence[Mapping[str, Any]]) -> tuple[PowerPolicy, ...]:
     if len(raws) > 1:
         problems.extend(_names(raws))
     problems.extend(_find_doubled(valid))
+    problems.extend(_find_shared(valid))
     if problems:
         raise SettingsError(*problems)
     return tuple(valid)
@@ -358,3 +359,18 @@ def _places() -> dict[str, list[str]]:
 
 
 _KEYS = _places()
+
+
+def _find_shared(policies: Sequence[PowerPolicy]) -> Iterator[str]:
+    """Two policies on one feed would spend its watts twice."""
+    owners: dict[object, PowerPolicy] = {}
+    for one in policies:
+        spec = one.feed
+        if spec is None:
+            continue
+        other = owners.setdefault((spec.query, spec.url, spec.json_path, spec.csv, spec.limit), one)
+        if other is not one:
+            yield (
+                f"the power policies {other.name} and {one.name} have one feed and would spend its watts twice: "
+                "expected a feed of its own for each policy. Put all members into one policy, or give each its part."
+            )

@@ -26,6 +26,12 @@ GAIN = 0.5
 EQUAL = Fraction(2, 100)
 """Relative difference up to which declared watts are right."""
 
+SEEN = 0.05
+"""Relative change of the declared watts that a meter has to show before it moves the factor again."""
+
+ANSWERED = 0.3
+"""The part of it that must be seen."""
+
 STEADY = Fraction(1, 100)
 """Relative change from which on a new factor replaces the one in use."""
 
@@ -38,6 +44,7 @@ class Trim:
         self._means = [0.0] * len(DELAYS)
         self._errors = [0.0] * len(DELAYS)
         self._factor = 0.0
+        self._answered: tuple[float, float] | None = None
         self.in_use = Fraction(1)
         """By which the declared watts are multiplied."""
 
@@ -65,7 +72,18 @@ class Trim:
             self._means[number] = mean + (factor - mean) * (1 - FORGET)
         least = min(self._errors[number] for number in factors)
         believed = [factor for number, factor in factors.items() if self._errors[number] <= 4 * least + NOISE**2]
-        self._move(min(believed), max(believed))
+        if self._answers(declared, drawn):
+            self._move(min(believed), max(believed))
+
+    def _answers(self, declared: float, drawn: float) -> bool:
+        """Whether the meter has followed what runs since it last did: one that stands still moves nothing."""
+        before, shown = self._answered or (declared, drawn)
+        change = declared - before
+        if abs(change) > SEEN * before and (drawn - shown) * change < ANSWERED * self._factor * change**2:
+            return False
+        if abs(change) > SEEN * before or self._answered is None:
+            self._answered = declared, drawn
+        return True
 
     def _move(self, low: float, high: float) -> None:
         nearest = min(max(self._factor or low, low), high)

@@ -314,7 +314,7 @@ def test_a_confirmed_baseline_lets_a_stopped_policy_go_on() -> None:
 
 
 def test_an_effect_that_comes_stops_nothing_and_neither_does_a_rise_without_one() -> None:
-    one = metered({}, {})
+    one = metered({"replicas": 5}, {"replicas": 5})
     for watts, consumed in [*[(100, 100)] * 10, *[(300, 100)] * 40]:
         view = measured(one, watts, consumed)
     assert one.total == 30

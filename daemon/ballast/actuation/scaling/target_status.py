@@ -70,6 +70,8 @@ class TargetStatus:
     """Replicas asked for now, whoever set them."""
     pending: int = 0
     """Pods of the target that are Pending."""
+    leaving: int = 0
+    """Pods of the target that are being deleted and still draw power."""
     capped: bool = False
     """Whether the cap in force is Ballast's."""
     original: int | None = None

@@ -57,34 +57,56 @@ class _Placed(NamedTuple):
     kinds: frozenset[str]
 
 
+PodIndex = dict[tuple[str, str, str], list[Pod]]
+
+
 class Waiting:
-    """Pods that are Pending; all pods are searched at the first question only."""
+    """Pods that are Pending, and pods that are being deleted; all are searched at the first question only."""
 
     def __init__(self, pods: Callable[[], Iterable[Pod]]) -> None:
         self._pods = pods
 
     def count(self, namespace: str, selector: Selector) -> int:
-        """Raises ClusterError while pods are not known."""
-        named = next(
-            (
-                requirement
-                for requirement in selector.requirements
-                if requirement.operator == "In" and len(requirement.values) == 1
-            ),
-            None,
-        )
-        key = (namespace, "", "") if named is None else (namespace, named.key, named.values[0])
-        return sum(1 for pod in self._by_label.get(key, ()) if selector.matches(pod.labels))
+        """Pods that are Pending. Raises ClusterError while pods are not known."""
+        return _matching(self._indexes[0], namespace, selector)
+
+    def leaving(self, namespace: str, selector: Selector) -> int:
+        """Pods on nodes that are being deleted. Raises ClusterError while pods are not known."""
+        return _matching(self._indexes[1], namespace, selector)
 
     @cached_property
-    def _by_label(self) -> Mapping[tuple[str, str, str], list[Pod]]:
+    def _indexes(self) -> tuple[PodIndex, PodIndex]:
         """By namespace and each of their labels, and by the namespace alone."""
-        by_label: dict[tuple[str, str, str], list[Pod]] = {}
+        pending: PodIndex = {}
+        leaving: PodIndex = {}
         for pod in self._pods():
-            if pod.phase == "Pending" and not pod.deleting:
-                for key, value in (("", ""), *pod.labels.items()):
-                    by_label.setdefault((pod.namespace, key, value), []).append(pod)
-        return by_label
+            if pod.deleting and pod.node and not pod.finished:
+                _index(leaving, pod)
+            elif pod.phase == "Pending" and not pod.deleting:
+                _index(pending, pod)
+        return pending, leaving
+
+
+def _index(pods: PodIndex, pod: Pod) -> None:
+    for key, value in (("", ""), *pod.labels.items()):
+        pods.setdefault((pod.namespace, key, value), []).append(pod)
+
+
+def _matching(pods: PodIndex, namespace: str, selector: Selector) -> int:
+    named = next(
+        (item for item in selector.requirements if item.operator == "In" and len(item.values) == 1),
+        None,
+    )
+    key = (namespace, "", "") if named is None else (namespace, named.key, named.values[0])
+    return sum(1 for pod in pods.get(key, ()) if selector.matches(pod.labels))
+
+
+def _leaving(waiting: Waiting, workload: Workload, now: Scale) -> int:
+    selector = workload.selector or now.selector
+    try:
+        return 0 if selector is None else waiting.leaving(workload.namespace, selector)
+    except ClusterError:
+        return 0
 
 
 class TargetReader:
@@ -190,7 +212,14 @@ class TargetReader:
             and (workload.uncreated or workload.kind == "StatefulSet")
             and workload.present < (status.replicas or 0)
         )
-        passing = status.obstacle or status.excluded or status.pending or short or status.ceiling is not None
+        passing = (
+            status.obstacle
+            or status.excluded
+            or status.pending
+            or status.leaving
+            or short
+            or status.ceiling is not None
+        )
         return not passing and self.contention.calm(status.name)
 
     def _compute(
@@ -224,6 +253,8 @@ class TargetReader:
             scale_path=path,
             autoscaler=detected.autoscaler,
         )
+        if policy.absolute:
+            status = replace(status, leaving=_leaving(waiting, workload, now))
         if detected.autoscaler is not None:
             return self._under(detected.autoscaler, status, absolute=policy.absolute)
         if detected.actuator is Actuator.SCALE:

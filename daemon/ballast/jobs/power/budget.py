@@ -21,7 +21,9 @@ from ballast.jobs.power.participants import (
     autoscaled_targets,
     bounds_with_needs,
     find_participants,
+    leaving_watts,
     surge_watts,
+    unbound_replicas,
     watts_drawn,
 )
 from ballast.jobs.power.report import Action, IdleReason, Inputs, Outcome, TickContext, TickDecision, TickReport
@@ -85,6 +87,7 @@ class PolicyController:
         self._last_valid: Fraction | None = None
         self._limit: str | None = None
         self._stuck: dict[str, Fraction] = {}
+        self._pending: dict[str, Fraction] = {}
         self._last_participants: tuple[object, Sequence[TargetStatus], Participants] | None = None
         self._bounds: Mapping[str, tuple[int, int]] = {}
         self._bounded = policy
@@ -124,6 +127,7 @@ class PolicyController:
         participants = self._participants(statuses, now.at, emergency=False)
         learned, missed = self._metering.measure(now, watts.consumed, statuses, participants.counts)
         inputs = replace(inputs, statuses=statuses, participants=participants, learned=learned, missed=missed)
+        inputs = replace(inputs, factor=self._metering.factor)
         if now.hold is not None:
             return inputs
         try:
@@ -243,6 +247,9 @@ class PolicyController:
             before = replace(before, seen=self._last_valid)
         time = watts.time if watts.newest is None else watts.newest
         sample = Sample(now.at, watts.watts, None if time is None else exact(time), watts.bound)
+        if policy.absolute:
+            leaving = leaving_watts(policy, inputs.statuses, counts)
+            sample = replace(sample, leaving=leaving, unbound=self._unbound(inputs))
         needed = {name: need.least for name, need in inputs.needs.items()}
         result = observe(policy, before, sample, counts, needed, inputs.autoscaled)
         if inputs.missed is not None and inputs.missed.stops:
@@ -260,6 +267,12 @@ class PolicyController:
         if result.state.plan is None:
             return self._remember(inputs, decision, record)
         return self._carry_out(inputs, decision, replace(record, planned=now.wall), before)
+
+    def _unbound(self, inputs: Inputs) -> Mapping[str, int]:
+        """Replicas that no node takes; a dry run does not follow them."""
+        waiting = [name for name, status in inputs.statuses.items() if status.pending and not self._shadow]
+        self._pending = {name: self._pending.get(name, inputs.now.at) for name in waiting}
+        return unbound_replicas(inputs.statuses, inputs.counts, self._pending, inputs.now.at)
 
     def _awaits(self, inputs: Inputs, record: Record) -> str | None:
         now = inputs.now

@@ -62,6 +62,49 @@ def _consumption_text(report: TickReport) -> str | None:
     return "its consumption gives no usable sample" if unread else None
 
 
+def _over_text(report: TickReport) -> str | None:
+    if report.over is None:
+        return None
+    what = "the feed" if report.allowed == report.inputs.watts.watts else "what is allowed"
+    return f"{sentences.roughly(report.over)} above {what}"
+
+
+DIFFERS = 0.1
+"""Relative difference between drawn and declared watts from which on it is told."""
+
+
+def _differ_text(report: TickReport) -> str | None:
+    factor = report.inputs.factor
+    if factor is None or abs(factor - 1) <= DIFFERS:
+        return None
+    return f"replicas draw {factor:.1f} times their wattsPerReplica; that is what counts, correct the policy"
+
+
+IMPLAUSIBLE = 100
+"""Times all targets at their maximum that no site has for them."""
+
+
+def _implausible_text(report: TickReport) -> str | None:
+    watts, policy = report.inputs.watts.watts, report.policy
+    most = policy.base_power + policy.drawn({name: place.member.max for name, place in policy.places.items()})
+    if not policy.absolute or watts is None or not most or watts <= IMPLAUSIBLE * most:
+        return None
+    return f"the feed gives more than {IMPLAUSIBLE} times what all targets can draw; check its unit"
+
+
+ENDS_WITHIN = 7200
+"""Seconds ahead from which on a schedule should have a row."""
+
+
+def _ends_text(report: TickReport) -> str | None:
+    schedule, ahead = report.policy.schedule, report.inputs.watts.ahead
+    if schedule is None or schedule.query is not None or not ahead:
+        return None
+    if ahead[-1][0] > report.inputs.now.wall + ENDS_WITHIN:
+        return None
+    return "the schedule has no row later than two hours from now; its last one holds for ever"
+
+
 def _effect_text(report: TickReport) -> str | None:
     return None if report.inputs.missed is None else report.inputs.missed.text
 
@@ -99,9 +142,12 @@ CONDITIONS = (
     PolicyCondition("Contended", _contended_text, "WrittenBack"),
     PolicyCondition(
         "OverBudget",
-        lambda report: None if report.over is None else f"{sentences.roughly(report.over)} above the feed",
+        _over_text,
         "AboveFeed",
     ),
+    PolicyCondition("WattsDiffer", _differ_text, "Measured"),
+    PolicyCondition("FeedImplausible", _implausible_text, "AboveAllTargets"),
+    PolicyCondition("ScheduleEnds", _ends_text, "NoRowsAhead"),
     PolicyCondition(
         "ScheduleAvailable", lambda report: report.inputs.watts.schedule_problem, "Unreadable", "Read", good=True
     ),

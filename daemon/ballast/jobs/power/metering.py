@@ -27,6 +27,12 @@ class Metering:
         """Whether the watts of a replica are still unknown."""
         return self._meter is not None and self._meter.waits
 
+    @property
+    def factor(self) -> float | None:
+        """How many times the declared watts are drawn; None where that is not measured."""
+        trim = None if self._meter is None else self._meter.trim
+        return None if trim is None else trim.measured
+
     def measure(
         self,
         now: TickContext,

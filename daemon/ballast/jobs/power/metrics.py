@@ -33,8 +33,10 @@ class PowerMetrics:
         self.unmet = gauge("unmet_replicas", "Wanted, but beyond the bounds of all targets.")
         self.demand = gauge("unmet_demand_replicas", "Wanted by autoscalers beyond their caps.")
         self.load = gauge("load_watts", "Of what runs, with the base power; absent where watts are not declared.")
-        self.over = gauge("over_budget_watts", "Of what runs, above the feed; absent where they are not known.")
+        self.over = gauge("over_budget_watts", "Of what runs, above what is allowed; absent where they are not known.")
         self.drawn = gauge("measured_watts", "Of what runs, as the policy's consumption tells; absent without one.")
+        self.allowed = gauge("allowed_watts", "May be drawn now: the least of feed, schedule and energy.")
+        self.draw = gauge("drawn_watts", "Of what runs: the larger of model and meter; absent where neither is known.")
         self.bound = gauge("bound_watts", "What the schedule allows now; absent without one.")
         self.age = gauge("feed_age_seconds", "Age of the feed's newest usable sample.")
         self.workload = Gauge(
@@ -86,7 +88,7 @@ class PowerMetrics:
         if real:
             counts = {n: status.count for n, status in report.inputs.statuses.items() if status.count is not None}
         change = watts / reference - 1 if watts is not None and reference else None
-        known = report.outcome.load is not None and watts is not None
+        known = report.outcome.load is not None and report.allowed is not None
         values = {
             self.available: watts,
             self.reference: reference,
@@ -99,6 +101,8 @@ class PowerMetrics:
             self.load: report.outcome.load,
             self.over: (report.over or 0) if known else None,
             self.drawn: report.inputs.watts.consumed,
+            self.allowed: report.allowed,
+            self.draw: report.drawn,
             self.bound: report.inputs.watts.bound,
             self.age: None if seen is None else max(0.0, report.inputs.now.wall - seen),
         }

@@ -11,6 +11,9 @@ from ballast.power.sections import Need
 
 Bounds = tuple[int, int]
 
+UNBOUND = 60
+"""Seconds after which Pending pods no longer hold the watts of others."""
+
 
 @dataclass(frozen=True)
 class Participants:
@@ -96,19 +99,40 @@ def autoscaled_targets(
     return scaled or NO_AUTOSCALERS
 
 
+def unbound_replicas(
+    statuses: Mapping[str, TargetStatus], counts: Mapping[str, int], since: Mapping[str, Fraction], at: Fraction
+) -> dict[str, int]:
+    """Replicas that no node takes for UNBOUND seconds, of targets that nothing else scales."""
+    return {
+        name: min(count, statuses[name].pending)
+        for name, count in counts.items()
+        if name in since and at - since[name] >= UNBOUND and statuses[name].autoscaler is None
+    }
+
+
+def leaving_watts(policy: PowerPolicy, statuses: Mapping[str, TargetStatus], counts: Mapping[str, int]) -> Fraction:
+    """Watts of pods that are being deleted."""
+    return policy.drawn({name: statuses[name].leaving for name in counts})
+
+
 def watts_drawn(policy: PowerPolicy, statuses: Mapping[str, TargetStatus], counts: Mapping[str, int]) -> Fraction:
-    """Watts of what runs, with the base power: of autoscaled targets their replicas, of the others `counts`."""
+    """Watts of what runs, with the base power: of autoscaled targets their replicas, of the others `counts`.
+
+    Pods that are being deleted draw too.
+    """
     running = {}
     for name, count in counts.items():
         status = statuses[name]
         scaled = status.autoscaler is not None and status.replicas is not None
         running[name] = status.replicas or 0 if scaled else count
-    return policy.base_power + policy.drawn(running)
+    return policy.base_power + policy.drawn(running) + leaving_watts(policy, statuses, counts)
 
 
 def running_pods(statuses: Mapping[str, TargetStatus]) -> dict[str, int]:
-    """Pods that run, as the controllers of the workloads count them; of kinds that do not tell, replicas asked for."""
-    return {name: status.running or 0 for name, status in statuses.items()}
+    """Pods that draw: as the controllers of the workloads count them (of kinds that do not tell, replicas asked for),
+    without Pending ones, with those that are being deleted.
+    """
+    return {name: max(0, (status.running or 0) - status.pending) + status.leaving for name, status in statuses.items()}
 
 
 def _anchored(statuses: Mapping[str, TargetStatus], emergency: bool) -> Iterator[tuple[str, tuple[int, Bounds]]]:

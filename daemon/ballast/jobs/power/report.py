@@ -15,7 +15,7 @@ from ballast.power.autoscaled import Autoscaled
 from ballast.power.controller_state import ControllerMode, ControllerState
 from ballast.power.learning import Learned
 from ballast.power.policy import PowerPolicy
-from ballast.power.sections import Need
+from ballast.power.sections import Need, WhenSilent
 from ballast.power.verification import MissedEffect
 from ballast.telemetry.feeds.budget_feed import Watts
 
@@ -92,6 +92,8 @@ class Inputs:
     """The participants with an autoscaler that can be capped, by namespace/name."""
     learned: Learned | None = None
     """Watts of a replica as the measured consumption tells; None without one."""
+    factor: float | None = None
+    """How many times the declared watts are drawn; None where that is not measured."""
     missed: MissedEffect | None = None
     """The newest action whose effect on the measured draw did not come."""
     record: Record = field(default_factory=Record)
@@ -193,10 +195,39 @@ class TickReport:
         return [(name, status) for name, status in self.inputs.statuses.items() if status.hold is not None]
 
     @property
+    def allowed(self) -> Fraction | None:
+        """Watts that may be drawn now: the least of feed, bound and energy; None where none is known.
+
+        While the feed is silent its last level stands, unless a fallback has taken its place.
+        """
+        level = self.inputs.watts.watts
+        replaced = self.policy.fallback.policy is not WhenSilent.HOLD
+        fallen_back = replaced and self.inputs.silent_for >= float(self.policy.fallback.after)
+        if level is None and self.state.measured is not None and not fallen_back:
+            level = self.state.measured.watts
+        known = [level, self.inputs.watts.bound, self._energy_watts]
+        return min((watts for watts in known if watts is not None), default=None)
+
+    @property
+    def _energy_watts(self) -> Fraction | None:
+        budget, use = self.policy.energy, self.state.energy
+        if budget is None or use is None or (left := budget.per - use.at + use.since) <= 0:
+            return None
+        return budget.watts(use.used, left)
+
+    @property
+    def drawn(self) -> Fraction | None:
+        """Watts of what runs: the larger of model and meter; None where neither is known."""
+        known = [watts for watts in (self.outcome.load, self.inputs.watts.consumed) if watts is not None]
+        return max(known, default=None)
+
+    @property
     def over(self) -> Fraction | None:
-        """Watts above the feed; None while it is kept or not known."""
-        load, watts = self.outcome.load, self.inputs.watts.watts
-        return None if load is None or watts is None or load <= watts else load - watts
+        """Watts above what is allowed; None while that is kept or not known."""
+        drawn, allowed = self.drawn, self.allowed
+        if self.outcome.load is None or drawn is None or allowed is None or drawn <= allowed:
+            return None
+        return drawn - allowed
 
     @property
     def load_known(self) -> bool:
