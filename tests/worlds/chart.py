@@ -124,6 +124,15 @@ def modes(publishing: str = "dry-run", power: str = "dry-run", eviction: str = "
     return {"settings": {"publishing": {"mode": publishing}, "power": {"mode": power}, "eviction": {"mode": eviction}}}
 
 
+def with_source(values: Values) -> Values:
+    """The same, with an address of Prometheus where they name no source of load; the chart asks for one."""
+    settings = values.get("settings") or {}
+    if "source" in (settings.get("telemetry") or {}) or "url" in (settings.get("prometheus") or {}):
+        return values
+    prometheus = {"url": "http://prometheus:9090", **(settings.get("prometheus") or {})}
+    return {**values, "settings": {**settings, "prometheus": prometheus}}
+
+
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
@@ -152,12 +161,15 @@ class Helm:
         return _output(tuple(command), given)
 
     def template(self, values: Values | None = None, *arguments: object) -> list[Manifest]:
-        text = self.run("template", "ballast", CHART, "--namespace", NAMESPACE, *arguments, values=values or {})
+        command = ("template", "ballast", CHART, "--namespace", NAMESPACE, *arguments)
+        text = self.run(*command, values=with_source(values or {}))
         return [manifest for manifest in yaml.load_all(text, Loader=_LOADER) if manifest]
 
     def notes(self, values: Values | None = None) -> str:
         """On one line. Helm 4 alone tells them without a cluster."""
-        text = self.run("install", "ballast", CHART, "-n", NAMESPACE, "--dry-run=client", values=values or {})
+        text = self.run(
+            "install", "ballast", CHART, "-n", NAMESPACE, "--dry-run=client", values=with_source(values or {})
+        )
         return re.sub(r"\s+", " ", text.partition("NOTES:")[2])
 
 

@@ -21,6 +21,7 @@ from tests.worlds.chart import (
     of_kind,
     one,
     pod_templates,
+    with_source,
 )
 
 pytestmark = pytest.mark.slow
@@ -48,7 +49,7 @@ def test_every_manifest_is_what_kubernetes_accepts(helm: Helm, values: Values, k
 
 
 def test_helm_lints_the_chart_without_a_warning(helm: Helm, values: Values) -> None:
-    said = helm.run("lint", CHART, "--strict", "--kube-version", "1.36", values=values)
+    said = helm.run("lint", CHART, "--strict", "--kube-version", "1.36", values=with_source(values))
     assert "WARNING" not in said
     assert "0 chart(s) failed" in said
 

@@ -10,6 +10,7 @@ from ballast.power.policy_reader import read
 from ballast.settings import Mode, Settings, load
 from ballast.settings.model import CONFIG_FILE, VARIABLES
 from tests.worlds.chart import (
+    CHART,
     EVERYTHING,
     MONITORING,
     NAMESPACE,
@@ -124,7 +125,9 @@ def test_large_numbers_keep_their_digits(helm: Helm) -> None:
 
 
 def test_null_leaves_a_setting_to_its_default(helm: Helm) -> None:
-    found = environment(daemon(helm.template({"settings": {"power": {"mode": None}, "prometheus": {"url": None}}})))
+    elsewhere = {"extraEnvFrom": [{"configMapRef": {"name": "prometheus"}}]}
+    values = {"settings": {"power": {"mode": None}, "prometheus": {"url": None}}, **elsewhere}
+    found = environment(daemon(helm.template(values)))
     assert not {"BALLAST_POWER__MODE", "BALLAST_PROMETHEUS__URL"} & set(found)
 
 
@@ -365,9 +368,7 @@ def test_releasing_looks_where_the_daemon_wrote(helm: Helm, tmp_path: Path) -> N
 
 def test_notes_say_in_words_what_is_on_and_what_comes_next(helm4: Helm) -> None:
     assert "publishing is in dry-run: it plans and records, and changes nothing" in helm4.notes()
-    assert "settings.prometheus.url is not set" in helm4.notes()
     ready = helm4.notes({"settings": {"prometheus": {"url": "http://prometheus:9090"}}})
-    assert "settings.prometheus.url is not set" not in ready
     assert "--set settings.publishing.mode=on" in ready
     assert "Power has no policy, so it does nothing" in ready
     power = helm4.notes({"settings": {**POWER["settings"], **PUBLISHING["settings"]}})
@@ -380,3 +381,31 @@ def test_notes_say_in_words_what_is_on_and_what_comes_next(helm4: Helm) -> None:
     assert "publishing is off" in off
     assert "no leader is elected" in off
     assert f"namespace {NAMESPACE}" in off
+
+
+@pytest.mark.parametrize(
+    "values", [{}, {"settings": {"prometheus": {"url": ""}}}, {"extraEnv": [{"name": "TZ", "value": "UTC"}]}]
+)
+def test_no_source_of_load_is_refused_by_the_template_with_the_next_line(helm: Helm, values: Values) -> None:
+    with pytest.raises(RenderFailed, match=r"settings.prometheus.url is not set.*--set settings.prometheus.url="):
+        helm.run("template", "ballast", CHART, values=values)
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"settings": {"telemetry": {"source": "metrics-server"}}},
+        {"extraEnv": [{"name": "BALLAST_PROMETHEUS__URL", "value": "http://p:9090"}]},
+        {"extraEnvFrom": [{"secretRef": {"name": "prometheus"}}]},
+    ],
+)
+def test_a_source_that_is_named_elsewhere_is_enough(helm: Helm, values: Values) -> None:
+    assert helm.run("template", "ballast", CHART, values=values)
+
+
+def test_the_check_of_the_configuration_ends_by_itself_and_says_why(helm: Helm) -> None:
+    job = one(helm.template(PUBLISHING), "Job", "ballast-config-check")
+    assert job["metadata"]["annotations"]["helm.sh/hook-output-log-policy"] == "hook-failed"
+    assert job["spec"]["activeDeadlineSeconds"] + job["spec"]["ttlSecondsAfterFinished"] <= 600
+    [box] = job["spec"]["template"]["spec"]["containers"]
+    assert box["terminationMessagePolicy"] == "FallbackToLogsOnError"
