@@ -5,7 +5,7 @@ RUN := $(VENV)/.run
 DEV := $(VENV)/.dev
 DOCS := $(VENV)/docs
 
-.PHONY: demo rehearse test test-slow test-cluster test-deep test-hostile test-faults fuzz soak check bench results docs lock clean image chart sbom advisories
+.PHONY: demo dist rehearse test test-slow test-cluster test-deep test-hostile test-faults fuzz soak check bench results docs lock clean image chart sbom advisories
 
 demo: $(RUN)  ## an embedded cluster and the daemon watching it; leaves a recording
 	$(BIN)/ballast demo --record build/recording $(ARGS)
@@ -72,6 +72,9 @@ image:  ## builds the image; with PUSH=1 it is pushed too
 
 chart: $(DEV)  ## packs the chart into dist/, for the image IMAGE (and DIGEST)
 	scripts/pack_chart dist "$(IMAGE)" "$(DIGEST)"
+
+dist: $(RUN)  ## sdist and wheel in dist/python, with a README whose links work anywhere
+	$(BIN)/python scripts/dist dist/python
 
 SBOM ?= dist/sbom.cdx.json
 sbom: $(RUN)  ## what is in the image, as CycloneDX, and the licences

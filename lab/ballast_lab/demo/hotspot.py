@@ -28,9 +28,6 @@ ENVIRONMENT = {
 }
 """Settings that suit two minutes; in a cluster the defaults are slower."""
 
-SCRAPES = 5.0
-"""Seconds between scrapes, as often as the daemon reads."""
-
 ARRIVAL = ("shop", "storefront", 4)
 """A deployment that starts with the scene: for its pods the scheduler asks the extender before the first plan."""
 

@@ -28,6 +28,29 @@ SOLAR_INTERVAL = 1.0
 TARGETS = 8
 """Seconds of the machine's time between two ticks of the power scene, whose day is short; and who shares its power."""
 
+LOOK: Mapping[str, tuple[str, ...]] = {
+    "breathing": (
+        "#overview    how even the load is, and the wall of nodes",
+        "#nodes?show=unknown  after a minute one node is silent, and one exporter sends NaN: unknown, never idle",
+        "#plans       what evictions would do: they are in dry-run",
+    ),
+    "calm": (
+        "#overview    how even the load is, and the wall of nodes",
+        "#nodes      what each node's score is made of",
+    ),
+    "burst": (
+        "#pods       after half a minute a deployment of a pod for each node arrives",
+        "#nodes      where it went",
+    ),
+    "power": ("#power       replicas follow the sun: a day in two minutes",),
+    "hotspot": (
+        "#overview    the line of balance falls while hot nodes on the wall cool down",
+        "#evictions   each move: where to, whether it landed there, and what it brought",
+        "#plans       what was refused, and by which check",
+    ),
+}
+"""What to open first, by scene."""
+
 SHORTEST_CYCLE = 0.2
 """Seconds of the machine's time that a cycle has at least, however fast the world runs."""
 
@@ -55,8 +78,7 @@ def run(options: Options, stop: threading.Event, say: Callable[[str], None]) -> 
         raise UsageError(f"--speed {options.speed:g} cannot be used: more than 0 and at most {FASTEST:g} is allowed.")
     clock = ScaledClock(options.speed)
     world = World(options.nodes, options.seed, clock, scene=options.scene)
-    scrapes = hotspot.SCRAPES if options.scene == "hotspot" else SCRAPE_INTERVAL
-    embedded = EmbeddedCluster(world, scrape_seconds=scrapes)
+    embedded = EmbeddedCluster(world, scrape_seconds=min(SCRAPE_INTERVAL, _interval(options)))
     with tempfile.TemporaryDirectory(prefix="ballast-demo-") as folder, embedded as cluster:
         kubeconfig = cluster.kubeconfig((options.kubeconfig or Path(folder) / "kubeconfig").absolute())
         environment = cluster.environment(kubeconfig) | _environment(options)
@@ -83,6 +105,8 @@ def run(options: Options, stop: threading.Event, say: Callable[[str], None]) -> 
             gc.freeze()
             if not options.headless:
                 say(f"page       {daemon.url}")
+                for place in LOOK[options.scene]:
+                    say(f"look at    {daemon.url.rstrip('/')}/{place}")
             if spread is not None:
                 hotspot.steer(cluster, daemon.url, say)
             stop.wait(options.seconds)

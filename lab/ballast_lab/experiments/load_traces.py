@@ -237,7 +237,7 @@ def _damaged(path: Path, line: int, why: str) -> UsageError:
     return UsageError(f"{path}, line {line}: {why}. Fetch the file again.")
 
 
-_INSTALL = "pip install 'kube-ballast[experiments]'"
+_INSTALL = "pip install '.[experiments]'"
 _READERS: Mapping[str, Callable[[Path], LoadTrace | None]] = {
     "PlanetLab": _planetlab,
     "Google": _google,

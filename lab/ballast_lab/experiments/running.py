@@ -107,5 +107,5 @@ def _library(module: str, name: str) -> Any:
     try:
         return import_module(module)
     except ImportError:
-        extra = f"pip install 'kube-ballast[{name}]'"
+        extra = f"pip install '.[{name}]'"
         raise UsageError(f"--backend {name}: {module} is not installed. Install it with: {extra}") from None

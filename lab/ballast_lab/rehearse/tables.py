@@ -25,7 +25,7 @@ ROWS = 1 << 18
 """Rows that are read at once."""
 
 Row: TypeAlias = dict[str, Any]
-INSTALL = "pip install 'kube-ballast[experiments]'"
+INSTALL = "pip install '.[experiments]'"
 
 
 @dataclass(frozen=True)

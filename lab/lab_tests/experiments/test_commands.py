@@ -122,7 +122,7 @@ def test_without_joblib_the_extra_is_named(run: Run, monkeypatch: pytest.MonkeyP
     monkeypatch.setitem(sys.modules, "joblib", None)
     code, out, err = run(command)
     assert (code, out) == (2, "")
-    assert err == "Experiments need joblib. Install it with: pip install 'kube-ballast[experiments]'\n"
+    assert err == "Experiments need joblib. Install it with: pip install '.[experiments]'\n"
 
 
 @pytest.mark.parametrize(("name", "module"), [("dask", "distributed"), ("ray", "ray")])
@@ -132,9 +132,7 @@ def test_a_backend_that_is_not_installed_is_named(
     monkeypatch.setitem(sys.modules, module, None)
     code, out, err = run("redistribution", "--backend", name)
     assert (code, out) == (2, "")
-    assert err == (
-        f"--backend {name}: {module} is not installed. Install it with: pip install 'kube-ballast[{name}]'\n"
-    )
+    assert err == (f"--backend {name}: {module} is not installed. Install it with: pip install '.[{name}]'\n")
 
 
 def test_the_windows_of_small_traces(run: Run, tmp_path: Path) -> None:

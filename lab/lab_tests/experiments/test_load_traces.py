@@ -81,7 +81,7 @@ def test_without_pyarrow_bitbrains_is_left_out_and_named(tmp_path: Path, monkeyp
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     monkeypatch.setitem(sys.modules, "pyarrow.parquet", None)
     _, missing = load_traces(tmp_path)
-    assert "pip install 'kube-ballast[experiments]'" in missing[-1]
+    assert "pip install '.[experiments]'" in missing[-1]
 
 
 @pytest.mark.parametrize(

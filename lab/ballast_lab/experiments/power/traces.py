@@ -46,8 +46,7 @@ def public_signals(data: Path | None) -> tuple[list[Signal], list[str]]:
             found.append(of_series(path.stem.replace("-", " "), QUARTER, _carbon(path)))
         except ModuleNotFoundError as error:
             missing.append(
-                f"{path.stem} is left out: {error.name} is not installed. Install it with: "
-                "pip install 'kube-ballast[experiments]'"
+                f"{path.stem} is left out: {error.name} is not installed. Install it with: pip install '.[experiments]'"
             )
     if not carbon:
         missing.append(f"Carbon intensities are left out: there is no carbon-*.parquet in {folder}.")
