@@ -35,8 +35,6 @@ OWN_NAMESPACE = "ballast"
 GREEDY = "render"
 GREEDY_SHARE, MODEST_SHARE = 1.6, 0.45
 """How greedy workloads of the scene hotspot are named, and the share of their requests that they and others use."""
-GREEDY_SIZE = 4
-"""A greedy pod is as large as so many others: few moves cool a node down."""
 
 
 @dataclass(frozen=True)
@@ -209,20 +207,18 @@ class World:
             cycle = number // (len(ROLES) * len(NAMESPACES))
             replicas = min(left, max(2, int(self._generator.integers(size // 2, size + size // 2 + 1))))
             spread = float(np.clip(self._generator.lognormal(0.0, 0.45), 0.4, 2.2))
-            large = GREEDY_SIZE if self.greedy(role) else 1
-            replicas = max(2, replicas // large)
             workloads.append(
                 GeneratedWorkload(
                     "StatefulSet" if role in ("index", "queue") else "Deployment",
                     namespace,
                     role if not cycle else f"{role}-{cycle + 1}",
                     replicas,
-                    max(10, round(budget_cpu * spread / 10) * 10) * large,
-                    max(32, round(budget_memory * float(self._generator.uniform(0.6, 1.4)) / 16) * 16) * large,
+                    max(10, round(budget_cpu * spread / 10) * 10),
+                    max(32, round(budget_memory * float(self._generator.uniform(0.6, 1.4)) / 16) * 16),
                     limited=role != "batch",
                     budget=role in ("api", "gateway", "queue", "cache"),
                     autoscaled=role in ("api", "web"),
                 )
             )
-            left -= replicas * large
+            left -= replicas
         return workloads

@@ -10,6 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 from ballast.answers.api import PodScores
+from ballast.answers.ledger import LedgerAnswer, LedgerEntry
 from ballast.answers.views import CheckVerdict, Explanation, FoundPod, NodeScore, PodOnNode
 from ballast.base.errors import BallastError
 from ballast.serving.board import Board, CycleRecord, DaemonAnswers
@@ -129,7 +130,13 @@ def node_score(node: str) -> NodeScore:
     return NodeScore(node, "load-variation", 38, {"cpu": 38.25})
 
 
-ANSWERS = DaemonAnswers(pod_scores=pod_scores, explain=explained, node_score=node_score)
+HOUR = LedgerEntry(TIME - TIME % 3600, 66, 2, 1, 1.0, 0.87, 12.0, 5, None, None)
+ANSWERS = DaemonAnswers(
+    pod_scores=pod_scores,
+    explain=explained,
+    node_score=node_score,
+    ledger=lambda: LedgerAnswer(hours=[HOUR], days=[HOUR]),
+)
 
 
 @pytest.mark.parametrize(
