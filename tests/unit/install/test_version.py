@@ -20,7 +20,7 @@ SEMANTIC = re.sub(r"\.dev\d+$", "-dev", __version__)
         ("charts/ballast/Chart.yaml", r"^appVersion: VERSION$"),
         ("Dockerfile", r"^ARG VERSION=VERSION$"),
         ("Makefile", r"^IMAGE \?= ballast:VERSION$"),
-        ("README.md", r"make image IMAGE=<registry>/ballast:VERSION PUSH=1 .* ballast:VERSION$"),
+        ("README.md", r"make image IMAGE=REGISTRY/ballast:VERSION PUSH=1 .* ballast:VERSION$"),
         ("charts/ballast/README.md", r"ballast:VERSION PUSH=1$"),
         ("CHANGELOG.md", rf"^## {re.escape(__version__.partition('.dev')[0])}\b"),
     ],
