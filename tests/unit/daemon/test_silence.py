@@ -9,12 +9,16 @@ import numpy as np
 import pytest
 
 from ballast.base.metrics import Metrics
-from ballast.jobs.telemetry import TelemetryCycle, TelemetryRules
+from ballast.jobs.publishing import label_rules
+from ballast.jobs.telemetry import TelemetryCycle, TelemetryRules, rules_of
 from ballast.model.node import Node
 from ballast.model.node_state import NodeState
 from ballast.model.sample import Reading, ReadingProblem, Samples
 from ballast.model.snapshot import Snapshot
 from ballast.publishing.freeze import Freeze
+from ballast.publishing.label_plan import LabelPlanner, PublishedKeys
+from ballast.publishing.node_keys import NodeKeys
+from ballast.settings import load
 from ballast.telemetry.node_names import NodeNames
 from tests.worlds.clock import FakeClock
 
@@ -320,3 +324,27 @@ def test_what_was_read_of_an_earlier_node_never_counts_not_even_when_read_back()
     row = snapshot.rows["spot"]
     assert snapshot.primary.count[1, row] <= 5
     assert snapshot.primary.count[1, 0] == 30
+
+
+@pytest.mark.parametrize("up", [-300.0, -60.0, -20.0, 0.0])
+@pytest.mark.parametrize("phase", [0.0, 7.0, 14.0])
+def test_a_new_cluster_has_its_first_labels_within_150_seconds_by_default(up: float, phase: float) -> None:
+    settings = load({"BALLAST_PROMETHEUS__URL": "http://prometheus.test"})
+    exporters = [
+        Exporter(f"n{row}", created=START + up - 30, up=START + up, phase=phase, load=0.1 * row) for row in range(5)
+    ]
+    cluster = Cluster(exporters)
+    cluster.cycle = TelemetryCycle(cluster.source, None, rules_of(settings), clock=cluster.clock, metrics=Metrics())
+    keys = NodeKeys.of(settings.publishing.prefix)
+    planner = LabelPlanner(keys, label_rules(settings))
+    labelled: dict[str, float] = {}
+    for _ in range(6):
+        snapshot = cluster.run(30.0)
+        nodes = {node.name: node for node in snapshot.nodes}
+        scores = {name: 50.0 if snapshot.known[row] else None for row, name in enumerate(nodes)}
+        carried = {name: PublishedKeys.of(node, keys) for name, node in nodes.items()}
+        for change in planner.plan(snapshot, scores, carried, cluster.freeze, snapshot.time):
+            if change.labels.get(keys.score):
+                labelled.setdefault(change.node, snapshot.time - START)
+    assert set(labelled) == {exporter.name for exporter in exporters}
+    assert max(labelled.values()) <= 150.0
