@@ -59,10 +59,6 @@ class Units:
         home = self.problem.home
         return int(np.count_nonzero((home >= 0) & (home != on[self.of])))
 
-    def moved(self, on: Ints) -> Ints:
-        """[unit]: pods of it that leave their node; never fewer than there are."""
-        return self.stay - np.where(on == self.home, self.at_home, 0)
-
 
 def units(problem: Problem) -> Units:
     """Contracts `together` and turns rules about nodes into masks; the other rules remain, in rows of units."""

@@ -82,7 +82,7 @@ def enumerate_all(assignment: Assignment, budget: TimeBudget, max_moves: int) ->
         good = good[(requests <= units.room).all(axis=(1, 2))]
         for other in good[np.argsort(value[good], kind="stable")].tolist():
             on = np.concatenate([first.on[row], second.on[other]])
-            if int(units.moved(on).sum()) <= max_moves and keeps(units, on):
+            if units.moves(on) <= max_moves and keeps(units, on):
                 best, best_on = float(value[other]), on
                 break
     assignment.__init__(units, best_on)  # type: ignore[misc]
@@ -118,7 +118,10 @@ def bound(assignment: Assignment, budget: TimeBudget, max_moves: int) -> float:
     z, d, y = len(relaxed.unit), n * k, n * k
     rows = [*relaxed.rows, *_differences(units, relaxed, z)]
     if max_moves < 2**40:
-        away = units.stay[relaxed.unit] - units.at_home[relaxed.unit] * (units.home[relaxed.unit] == relaxed.node)
+        pods = np.flatnonzero(units.problem.home >= 0)
+        there = np.zeros((units.size, n))
+        np.add.at(there, (units.of[pods], units.problem.home[pods]), 1.0)
+        away = units.stay[relaxed.unit] - there[relaxed.unit, relaxed.node]
         rows.append((dict(enumerate(away.astype(float).tolist())), -np.inf, float(max_moves)))
     price = np.zeros(z + d + y)
     # Differences are counted in units of the deviation now, so that tangents have coefficients near 1.

@@ -64,7 +64,7 @@ class _Relaxation:
     def _of(self, on: Ints) -> tuple[Floats, Floats, float]:
         units = self._units
         use, used = self._summed(units.use, on), self._summed(units.request, on)
-        return units.start + use * units.scale, used, float(units.moved(on).sum())
+        return units.start + use * units.scale, used, float(units.moves(on))
 
     def _summed(self, amounts: Floats, on: Ints) -> Floats:
         nodes = len(self._units.scale)
@@ -85,9 +85,9 @@ class _Relaxation:
         y, price, per_move = self._prices(penalty)
         cost = units.use[:-1] @ (2 * units.cost * y * units.scale).T + units.request[:-1] @ price.T
         if per_move:
-            rows = np.flatnonzero(units.home >= 0)
-            cost[rows] += per_move * units.stay[rows, None]
-            cost[rows, units.home[rows]] -= per_move * units.at_home[rows]
+            cost += per_move * units.stay[:, None]
+            pods = np.flatnonzero(units.problem.home >= 0)
+            np.subtract.at(cost, (units.of[pods], units.problem.home[pods]), per_move)
         cost[~self._open] = np.inf
         choice: Ints = cost.argmin(axis=1)
         least = float(np.take_along_axis(cost, choice[:, None], axis=1).sum())

@@ -248,3 +248,28 @@ def test_exact_finds_what_late_acceptance_finds_where_no_program_helps() -> None
     document = small(3, nodes=20, pods=100)
     values = [solved(document, solver, evaluations=20_000).objective.value for solver in ("exact", "late-acceptance")]
     assert values[0] == values[1]
+
+
+@pytest.mark.parametrize("solver", ["exact", "late-acceptance"])
+def test_pods_that_come_together_from_two_nodes_make_one_move(solver: str) -> None:
+    document = {
+        "resources": ["cpu"],
+        "nodes": [{"name": f"n{row}", "capacity": {"cpu": 10}} for row in range(3)],
+        "pods": [
+            {"name": "a", "use": {"cpu": 2}, "node": "n0"},
+            {"name": "b", "use": {"cpu": 2}, "node": "n1"},
+            {"name": "c", "use": {"cpu": 4}, "node": "n0"},
+        ],
+        "rules": {"together": [["a", "b"]]},
+    }
+    found = solved(document, solver, max_moves=1, evaluations=5_000)
+    values = [
+        value(document, placement)
+        for placement in all_placements(document)
+        if sum(placement[pod["name"]] != pod["node"] for pod in document["pods"]) <= 1
+    ]
+    assert found.moves <= 1
+    assert found.bound is not None
+    assert found.bound <= min(values) + 1e-12
+    if solver == "exact":
+        assert found.objective.value == pytest.approx(min(values))
