@@ -5,10 +5,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import pytest
 import yaml
 
+from ballast.runtime.daemon import Daemon
 from ballast_lab.harness.release import CHART
 from ballast_lab.harness.tools import Tools
+from tests.worlds.daemons import Rig, get, rig
 
 RULES = CHART / "rules" / "alerts.yaml"
 
@@ -19,6 +22,70 @@ def test_the_alerts_fire_when_they_should_and_are_silent_otherwise(tools: Tools,
     command = [str(tools.prometheus / "promtool"), "test", "rules", str(rules)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("mode", ["dry-run", "on"])
+def test_no_alert_fires_in_a_healthy_week_without_any_optional_kind(mode: str, tools: Tools, tmp_path: Path) -> None:
+    """Two replicas of everything that is on by default, on a cluster without Karpenter, KEDA and VPA: what they export
+    in ten minutes, stretched to a week."""
+    with rig(tmp_path, nodes=20) as calm:
+        replicas = [calm.daemon(leads=number == 0, **PARTS, **EVICTION[mode]) for number in range(2)]
+        begin = [_cycles(calm, daemon, 10) and _exported(daemon) for daemon in replicas]
+        end = [_cycles(calm, daemon, 20) and _exported(daemon) for daemon in replicas]
+    series = {
+        f'{name[:-1]}{"," if "{" in name and not name.endswith("{}") else ""}namespace="b",pod="{number}"}}': _line(
+            name, before.get(name, value), value
+        )
+        for number, (before, after) in enumerate(zip(begin, end, strict=True))
+        for name, value in after.items()
+    }
+    assert len(series) > 100
+    series[MODES % mode] = f"1x{7 * 86_400 // STEP}"
+    firing = 'count by (alertname) (count_over_time(ALERTS{alertstate="firing"}[1w]))'
+    case = {
+        "interval": f"{STEP // 60}m",
+        "input_series": [{"series": name, "values": values} for name, values in series.items()],
+        "promql_expr_test": [{"expr": firing, "eval_time": "1w", "exp_samples": []}],
+    }
+    rules = tmp_path / "week.yaml"
+    every = f"{STEP // 60}m"
+    rules.write_text(yaml.safe_dump({"rule_files": [str(RULES)], "evaluation_interval": every, "tests": [case]}))
+    command = [str(tools.prometheus / "promtool"), "test", "rules", str(rules)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+PARTS = {"PUBLISHING__MODE": "on", "BATCH__MODE": "dry-run"}
+EVICTION = {
+    "dry-run": {"EVICTION__MODE": "dry-run"},
+    "on": {"EVICTION__MODE": "on", "EVICTION__PLANNERS": "relieve,redistribute"},
+}
+"""Nothing is hot and nothing waits there; what rebalance brings is measured by other tests."""
+
+STEP = 240
+"""Seconds between two samples of the week."""
+
+
+def _cycles(calm: Rig, daemon: Daemon, times: int) -> bool:
+    for _ in range(times):
+        calm.advance()
+        for job in ("telemetry", "publishing", "eviction", "batch"):
+            daemon.scheduler.run(job)
+    return True
+
+
+def _exported(daemon: Daemon) -> dict[str, float]:
+    """{series: value} of Ballast's own; a series without labels ends in `{}`."""
+    lines = [line for line in get(daemon, "/metrics").text.splitlines() if line.startswith("ballast_")]
+    pairs = (line.rpartition(" ")[::2] for line in lines)
+    return {name if name.endswith("}") else f"{name}{{}}": float(value) for name, value in pairs}
+
+
+def _line(name: str, before: float, after: float) -> str:
+    """A week of a series: a counter goes on as it went in twenty cycles, a gauge stays."""
+    counts = name.partition("{")[0].endswith(("_total", "_count", "_sum", "_bucket"))
+    growth = max(0.0, after - before) / (20 * 30.0) * STEP if counts else 0.0
+    return f"{after:.6f}+{growth:.6f}x{7 * 86_400 // STEP}"
 
 
 def test_each_alert_is_tried_firing_and_silent() -> None:
@@ -94,7 +161,10 @@ ALERTS = [
     *_condition("BallastPowerOverBudget", "OverBudget", "15m"),
     *_condition("BallastPlanningFailing", "PlanningFailing", "20m"),
     *_condition("BallastPlannerStopped", "PlannerStopped", "10m"),
-    *_condition("BallastRateUsedUp", "RateUsedUp", "70m"),
+    *(
+        _alert("BallastRateUsedUp", {CONDITION % "RateUsedUp": f"{holds}x80", MODES % mode: "1x80"}, "70m", fires=fires)
+        for holds, mode, fires in ((1, "on", True), (0, "on", False), (1, "dry-run", False))
+    ),
     *_condition("BallastPodsGated", "BatchGatesHeld", "10m"),
     *_condition("BallastBatchGivenUp", "BatchGivenUp", "10m"),
     *_condition("BallastStateNotSaved", "StateNotSaved", "10m"),
