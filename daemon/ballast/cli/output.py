@@ -1,6 +1,8 @@
 """The formats in which commands print their answer."""
 
 import json
+import os
+import sys
 from collections.abc import Callable
 from enum import StrEnum
 from typing import Annotated, Any
@@ -36,3 +38,9 @@ class LiveOutput(StrEnum):
 
 OutputOption = Annotated[Output, typer.Option("--output", "-o", help="Output format.")]
 LiveOutputOption = Annotated[LiveOutput, typer.Option("--output", "-o", help="Output format.")]
+
+
+def paint(text: str, colour: str) -> str:
+    """In that colour on a terminal, unless NO_COLOR is set (https://no-color.org)."""
+    shows = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
+    return typer.style(text, fg=colour) if shows else text

@@ -159,3 +159,10 @@ def test_where_the_lab_is_missing_a_sentence_says_how_to_get_it(
     assert stopped.value.code == 2
     name = arguments.split()[-1 if arguments.startswith("plan") else 0]
     assert f"The command {name} needs the package ballast_lab" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("typed", "meant"), [("statsu", "status"), ("reprot", "report"), ("rsume", "resume")])
+def test_a_mistyped_command_is_answered_with_the_one_that_was_meant(typed: str, meant: str) -> None:
+    result = CliRunner().invoke(app, [typed])
+    assert result.exit_code == 2
+    assert f"No such command '{typed}'. Did you mean {meant}" in result.stderr

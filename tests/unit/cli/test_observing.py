@@ -12,6 +12,7 @@ from ballast.cli.app import app
 from ballast.cli.observing import remote
 from ballast.cli.observing.overview import hot, limits_of, spread
 from ballast.cli.observing.report import AMOUNTS, COUNTS
+from ballast.cli.output import paint
 from ballast.cli.place import Place
 
 Daemon = Callable[..., str]
@@ -115,6 +116,14 @@ def test_what_is_wrong_is_named_and_exits_1(daemon: Daemon) -> None:
         ("SeriesDiffer", "partial", "two clusters"),
         ("ScrapesSlow", "tuning", "60 s apart"),
     ]
+
+
+def test_a_terminal_has_colour_unless_it_is_not_wanted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True, raising=False)
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    assert paint("nothing", "green") == "\x1b[32mnothing\x1b[0m"
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert paint("nothing", "green") == "nothing"
 
 
 def test_a_hint_is_nothing_wrong(daemon: Daemon) -> None:

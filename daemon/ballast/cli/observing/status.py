@@ -7,11 +7,13 @@ import typer
 
 from ballast.cli.observing.overview import broken, hot, limits_of, spread, wrong
 from ballast.cli.observing.remote import NoAnswer, Remote, find
-from ballast.cli.output import LiveOutput, LiveOutputOption
+from ballast.cli.output import LiveOutput, LiveOutputOption, paint
 from ballast.cli.place import ContextOption, KubeconfigOption, NamespaceOption, Place, UrlOption
 
 NAMED = 5
 """Hot nodes that are named."""
+
+COLOURS = {"outage": "red", "partial": "yellow"}
 
 
 def status(
@@ -86,8 +88,12 @@ def screen(found: Mapping[str, Any]) -> str:
 def _wrong(problems: Sequence[Mapping[str, str]]) -> list[str]:
     faults = broken(problems)
     hints = [problem for problem in problems if problem not in faults]
-    lines = [f"wrong     {f'{len(faults)}, causes first; `ballast doctor` names fixes' if faults else 'nothing'}"]
-    lines += [f"  {fault['rank']:8}{fault['type']}: {fault['message']}" for fault in faults]
+    words = f"{len(faults)}, causes first; `ballast doctor` names fixes" if faults else paint("nothing", "green")
+    lines = [f"wrong     {words}"]
+    lines += [
+        f"  {paint(fault['rank'].ljust(8), COLOURS[fault['rank']])}{fault['type']}: {fault['message']}"
+        for fault in faults
+    ]
     lines += [f"hints     {len(hints)}, nothing is wrong with them"] if hints else []
     return lines + [f"  {hint['type']}: {hint['message']}" for hint in hints]
 
@@ -110,9 +116,9 @@ def _describe_balance(found: Mapping[str, Any]) -> str:
     if found["balanced"] is None:
         return "unknown"
     if found["balanced"]:
-        return f"yes, no node above {above}"
+        return paint("yes", "green") + f", no node above {above}"
     count = len(found["hot"])
-    return f"no, {count} node{'s' if count != 1 else ''} above {above}"
+    return paint("no", "red") + f", {count} node{'s' if count != 1 else ''} above {above}"
 
 
 def _percents(loads: Mapping[str, float]) -> str:
