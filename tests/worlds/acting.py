@@ -11,7 +11,13 @@ from ballast.answers.evictions import Evictions, Plan
 
 Document = dict[str, Any]
 
-NOT_SHOWN: dict[str, Any] = {"missing_effect": None, "energy": None, "schedule": [], "schedule_problem": None}
+NOT_SHOWN: dict[str, Any] = {
+    "missing_effect": None,
+    "energy": None,
+    "schedule": [],
+    "schedule_problem": None,
+    "falls": [],
+}
 NO_WATTS: dict[str, Any] = {"budget": "anchor", "load": None, "over": None, "unmet_demand": 0}
 NO_MORE_OF_A_FEED: dict[str, Any] = {"bound": None, "consumed": None}
 

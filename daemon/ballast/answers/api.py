@@ -28,6 +28,9 @@ HISTORY_POINTS = 2_880
 TARGET_POINTS = 50
 """Changes of one target's replicas that are kept."""
 
+FALLS_KEPT = 100
+"""Falls of one power policy, the newest."""
+
 ACTIONS_KEPT = 100
 """Actions of one power policy, the newest."""
 
@@ -283,6 +286,23 @@ class PowerAction(Answer):
     result: str
 
 
+class PowerFall(Answer):
+    """One fall of what a policy may draw, and what became of it."""
+
+    id: str
+    begin: float
+    end: Annotated[
+        float | None,
+        Meta(description="as much as before was allowed again, or the next fall began; null: not yet"),
+    ]
+    allowed: Annotated[float, Meta(description="watts from its begin on: the least of feed, schedule and energy")]
+    before: Annotated[float, Meta(description="watts allowed before")]
+    drawn: Annotated[float, Meta(description="watts drawn, as last known")]
+    seconds_to_comply: Annotated[float | None, Meta(description="until no more was drawn than allowed; null: not yet")]
+    over_watt_hours: Annotated[float, Meta(description="drawn above what was allowed")]
+    source: Literal["meter", "model"]
+
+
 Point = tuple[float, float | None, float | None, float | None, float | None, int | None, str]
 """Unix time, watts, reference, low and high end of the dead band (watts), replicas, state."""
 
@@ -330,6 +350,7 @@ class Policy(Answer):
         ),
     ]
     actions: Annotated[Sequence[PowerAction], Meta(description=f"newest first, at most {ACTIONS_KEPT}")]
+    falls: Annotated[Sequence[PowerFall], Meta(description=f"newest first, at most {FALLS_KEPT}")]
 
 
 class Power(Answer):

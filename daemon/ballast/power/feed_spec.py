@@ -197,6 +197,8 @@ class ScheduleSpec(UrlAccess):
     """Path of the rows in the JSON: a list of {"time", "watts"} or of [time, watts]."""
     query: str | None = None
     freshness: str | None = None
+    unit: Unit = Unit.WATT
+    """What its numbers are in; the feed's unit is not its own."""
     lead: Period = DEFAULT_LEAD
     """Seconds by which a fall begins early."""
 
@@ -232,6 +234,10 @@ class Schedule:
     def of(cls, rows: Iterable[tuple[Fraction, Fraction]]) -> Self:
         """From rows in any order."""
         return cls(tuple(sorted(rows)))
+
+    def in_unit(self, unit: Unit) -> Self:
+        """The rows in watts, where they are in this unit."""
+        return self if unit is Unit.WATT else type(self)(tuple((at, watts * unit.watts) for at, watts in self.rows))
 
     def bound(self, now: Fraction, lead: Fraction) -> Fraction | None:
         """The lowest watts from now until `lead` seconds later; None where no row holds yet."""

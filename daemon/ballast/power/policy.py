@@ -156,6 +156,8 @@ class PowerPolicy(PolicySection):
     actuation: Actuation = Actuation.AUTO
     allow_exclude: bool | None = None
     """Whether an excluded target leaves the budget; None: not an absolute one, whose watts it goes on using."""
+    part_of: Annotated[Name | None, Field(alias="within")] = None
+    """The policy whose watts these are part of."""
     consumption: FeedSpec | None = None
     """Watts drawn by what the policy governs."""
     schedule: ScheduleSpec | None = None

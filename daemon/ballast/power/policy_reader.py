@@ -270,6 +270,7 @@ def read(raws: Sequence[Mapping[str, Any]]) -> tuple[PowerPolicy, ...]:
         problems.extend(_names(raws))
     problems.extend(_find_doubled(valid))
     problems.extend(_find_shared(valid))
+    problems.extend(_find_nested(valid))
     if problems:
         raise SettingsError(*problems)
     return tuple(valid)
@@ -369,8 +370,22 @@ def _find_shared(policies: Sequence[PowerPolicy]) -> Iterator[str]:
         if spec is None:
             continue
         other = owners.setdefault((spec.query, spec.url, spec.json_path, spec.csv, spec.limit), one)
-        if other is not one:
+        if other is not one and one.part_of != other.name and other.part_of != one.name:
             yield (
                 f"the power policies {other.name} and {one.name} have one feed and would spend its watts twice: "
-                "expected a feed of its own for each policy. Put all members into one policy, or give each its part."
+                "expected a feed of its own for each policy. Put all members into one policy, or say "
+                f"within: {other.name}."
             )
+
+
+def _find_nested(policies: Sequence[PowerPolicy]) -> Iterator[str]:
+    """A policy is within another absolute one, which is within none."""
+    named = {one.name: one for one in policies}
+    for one in policies:
+        outer = None if one.part_of is None else named.get(one.part_of)
+        if one.part_of is None or (outer is not None and outer is not one and outer.absolute and not outer.part_of):
+            continue
+        yield (
+            f"power policy {one.name}: within is {one.part_of}: expected another policy with an absolute budget that "
+            f"is within none; there are {', '.join(named)}. Correct it."
+        )

@@ -323,3 +323,10 @@ def test_an_effect_that_comes_stops_nothing_and_neither_does_a_rise_without_one(
     for _ in range(30):
         view = measured(one, 150, 80)
     assert one.total == 15
+
+
+def test_what_a_policy_within_it_draws_is_taken_off_the_outer_ones_watts() -> None:
+    one = power_run({}, {})
+    one.tick(400)
+    one.tick(400, inside=Fraction(250))
+    assert one.total == 15

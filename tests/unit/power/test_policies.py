@@ -231,3 +231,22 @@ def test_the_charge_of_a_battery_is_spent_down_to_its_reserve() -> None:
     for wrong in ({"semantics": "available", "battery": battery}, {"semantics": "state-of-charge"}):
         with pytest.raises(SettingsError, match="expected battery"):
             policy(feed={"query": "soc", **wrong})
+
+
+def test_two_policies_spend_one_feed_only_where_one_is_within_the_other() -> None:
+    feed = {"query": "site_watts", "semantics": "available"}
+
+    def of(name: str, **keys: Any) -> dict[str, Any]:
+        return {
+            "name": name,
+            "feed": feed,
+            "independents": [{"ref": f"ns/{name}", "max": 9, "wattsPerReplica": 5}],
+            **keys,
+        }
+
+    with pytest.raises(SettingsError, match="site and rack have one feed"):
+        read([of("site"), of("rack")])
+    assert read([of("site"), of("rack", within="site")])[1].part_of == "site"
+    for wrong in ("rack", "hall"):
+        with pytest.raises(SettingsError, match=f"within is {wrong}"):
+            read([of("site"), of("rack", within=wrong)])

@@ -6,7 +6,7 @@ from fractions import Fraction
 import pytest
 
 from ballast.base.errors import SettingsError
-from ballast.power.feed_spec import Schedule
+from ballast.power.feed_spec import Schedule, Unit
 from ballast.power.replay import AS_DECLARED, NO_DEMAND, Replay, replay
 from tests.worlds.power import policy, samples
 
@@ -66,3 +66,9 @@ def test_a_budget_of_energy_is_kept_and_used() -> None:
 def test_energy_needs_the_watts_of_replicas() -> None:
     with pytest.raises(SettingsError, match="energy is given"):
         policy(energy={"kWh": 1})
+
+
+def test_the_rows_have_a_unit_of_their_own() -> None:
+    rows = Schedule.of([(Fraction(0), Fraction(5)), (Fraction(600), Fraction(2))])
+    assert rows.in_unit(Unit.KILOWATT).bound(Fraction(0), Fraction(60)) == 5000
+    assert policy(schedule={"csv": "x.csv", "unit": "kW"}).schedule.unit is Unit.KILOWATT  # type: ignore[union-attr]

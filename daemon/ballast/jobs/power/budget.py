@@ -145,7 +145,7 @@ class PolicyController:
         # An open plan is finished whatever its targets need now; the next one decides about that.
         needs = {} if record.state.plan is not None else self._needs(counts)
         policy = self._inside(bounds_with_needs(self.policy, statuses, participants, counts, needs))
-        if self.policy.absolute and (extra := surge_watts(policy, statuses, counts)):
+        if self.policy.absolute and (extra := surge_watts(policy, statuses, counts) + inputs.now.inside):
             policy = policy.with_watts({}, policy.base_power + extra)
         autoscaled = autoscaled_targets(policy, statuses, counts)
         return replace(

@@ -24,6 +24,7 @@ from ballast.answers.api import (
     TargetNeeds,
 )
 from ballast.jobs.power import sentences
+from ballast.jobs.power.falls import Falls
 from ballast.jobs.power.report import Action, IdleReason, TickReport
 
 
@@ -38,6 +39,8 @@ class PolicyHistory:
     actions: deque[PowerAction] = field(default_factory=lambda: deque(maxlen=ACTIONS_KEPT))
     counts: dict[str, deque[tuple[float, int]]] = field(default_factory=dict)
     """Unix time and replicas whenever they changed, by namespace/name."""
+    falls: Falls | None = None
+    """None: they are not kept."""
     newest: Mapping[str, int] = field(default_factory=dict)
     """The counts of the newest tick, by namespace/name."""
     seen: float | None = None
@@ -48,6 +51,8 @@ class PolicyHistory:
         if report.inputs.watts.watts is not None:
             self.seen = report.inputs.watts.time
         self.points.append(_point(report))
+        if self.falls is not None:
+            self.falls.add(report)
         over = Fraction(0) if report.over is None and report.outcome.load is not None else report.over
         drawn = _float(report.outcome.load), _float(report.inputs.watts.consumed), _float(over)
         self.draws.append((round(report.inputs.now.wall, 1), *drawn, report.outcome.unmet_demand))
@@ -137,6 +142,7 @@ def policy_document(
         history=list(history.points),
         draws=list(history.draws),
         actions=list(history.actions),
+        falls=[] if history.falls is None else history.falls.newest_first,
     )
 
 

@@ -16,6 +16,7 @@ from ballast.jobs.power.budget import PolicyController
 from ballast.jobs.power.conditions import PowerEvents, report_conditions
 from ballast.jobs.power.departed import DepartedTargets
 from ballast.jobs.power.document import PolicyHistory, TargetRows, policy_document
+from ballast.jobs.power.falls import Falls
 from ballast.jobs.power.metrics import PowerMetrics
 from ballast.jobs.power.report import Inputs, Outcome, TickContext, TickReport
 from ballast.jobs.progress import settling
@@ -47,6 +48,9 @@ class PolicyRun:
     history: PolicyHistory = field(default_factory=PolicyHistory)
     report: TickReport | None = None
     """The report of the newest tick."""
+
+    def __post_init__(self) -> None:
+        self.history.falls = Falls(self.name)
 
     @property
     def name(self) -> str:
@@ -164,7 +168,7 @@ class PowerJob:
 
     def _tick(self, run: PolicyRun, now: TickContext, watts: Watts) -> TickReport:
         try:
-            report = run.budget.cycle(now, watts)
+            report = run.budget.cycle(replace(now, inside=self._inside(run)), watts)
         except Exception as error:
             log.exception("a power policy failed unexpectedly", policy=run.name)
             run.budget.forget()
@@ -175,6 +179,11 @@ class PowerJob:
         for metrics in self._all_metrics():
             metrics.count(report, run.history.seen, real=self._shadow and metrics is self._facts)
         return report
+
+    def _inside(self, run: PolicyRun) -> Fraction:
+        """What the policies within this one drew at their last tick."""
+        reports = (other.report for other in self.runs if other.budget.policy.part_of == run.name)
+        return sum((report.drawn or Fraction(0) for report in reports if report is not None), Fraction(0))
 
     def _hold(self) -> str | None:
         return self._context.leadership.standing_by() or settling(self._led or 0)

@@ -27,7 +27,7 @@ log = structlog.get_logger("ballast.power")
 def recorded_schedule(policy: PowerPolicy) -> Schedule | None:
     """The schedule of a policy that gives it as a file; None otherwise. Raises UsageError."""
     spec = policy.schedule
-    return None if spec is None or spec.csv is None else _of_file(Path(spec.csv))
+    return None if spec is None or spec.csv is None else _of_file(Path(spec.csv)).in_unit(spec.unit)
 
 
 class ScheduleReader:
@@ -50,7 +50,7 @@ class ScheduleReader:
         if self._read_at is None or not 0 <= at - self._read_at < EVERY:
             self._read_at = at
             try:
-                self._schedule, self.problem = self._read(at), None
+                self._schedule, self.problem = self._read(at).in_unit(self._spec.unit), None
             except (TelemetryError, UsageError, ValueError) as error:
                 self.problem = f"the schedule cannot be read: {error}"
                 log.warning("a power schedule cannot be read; the last one stays", problem=str(error))
