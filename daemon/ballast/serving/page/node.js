@@ -12,9 +12,9 @@ function why(node) {
   const loads = Object.entries(node.windows[primary]).filter(([name, each]) => known(each.mean) && known(high[name]));
   const most = loads.reduce((a, b) => (a && a[1].mean / high[a[0]] >= b[1].mean / high[b[0]] ? a : b), null);
   const limit = !most ? "no resource has a threshold" : `${most[0]} at ${percent(most[1].mean)} is ${most[1].mean >= high[most[0]] ? `at or above ${percent(high[most[0]])}` : most[1].mean < (low[most[0]] ?? 0) ? `below ${percent(low[most[0]])}` : `between ${percent(low[most[0]] ?? 0)} and ${percent(high[most[0]])}`}`;
-  const target = Math.floor(node.score / 10 + 0.5), label = node.published.score;
-  const match = label === null ? `its label score will be ${target}` : Number(label) === target ? `its label score ${label} says so` :
-    `its label score is still ${label} and not ${target}: it moves when the score has left its band by 3 points for two cycles`;
+  const target = Math.floor(node.score * 24 / 100 + 0.5), label = node.published.score;
+  const match = label === null ? `its label will be ${target} of 24` : Number(label) === target ? `its label, ${label} of 24, says so` :
+    `its label is still ${label} of 24 and not ${target}: it moves at once when the score is three steps of the 24 away, and after six minutes when it is one away`;
   return `Class ${node.class || node.published.load || "not known yet"}, because ${limit}. Its score is ${node.score} of 100, and ${match}.`;
 }
 
