@@ -61,6 +61,7 @@ def values_schema() -> Schema:
             extraContainers=_LIST,
             extraObjects={"type": "array", "items": {"type": ["object", "string"]}},
             configCheck=_closed(enabled=_FLAG),
+            extender=_closed(token=_closed(create=_FLAG)),
             tls=_tls(),
             scheduler=_scheduler(),
             serviceAccount=_closed(create=_FLAG, name=_TEXT, annotations=_TEXTS),

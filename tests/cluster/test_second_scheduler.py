@@ -64,18 +64,20 @@ def test_it_asks_the_extender_over_tls_and_binds_by_load(cluster: ControlPlane, 
     installed = install(cluster, values)
     try:
         space = f"/api/v1/namespaces/{installed.namespace}"
-        for name, text in api.get(f"{space}/secrets/ballast-tls")["data"].items():
-            (tmp_path / name).write_bytes(base64.b64decode(text))
+        for secret in ("ballast-tls", "ballast-extender-token", "ballast-scheduler-config"):
+            for name, text in api.get(f"{space}/secrets/{secret}")["data"].items():
+                (tmp_path / name).write_bytes(base64.b64decode(text))
         add_nodes(api, [node(name) for name in loads])
         settings = {
             **installed.settings,
             "POD_NAMESPACE": installed.namespace,
             "BALLAST_HTTP__TLS_CERT_FILE": str(tmp_path / "tls.crt"),
             "BALLAST_HTTP__TLS_KEY_FILE": str(tmp_path / "tls.key"),
+            "BALLAST_EXTENDER__TOKEN_FILE": str(tmp_path / "token"),
         }
         account = cluster.account_kubeconfig(installed.namespace, installed.account)
         with knowing(cluster, tmp_path, loads, settings, account) as daemon:
-            configuration = yaml.safe_load(api.get(f"{space}/configmaps/ballast-scheduler")["data"]["config.yaml"])
+            configuration = yaml.safe_load((tmp_path / "config.yaml").read_text())
             [extender] = configuration["extenders"]
             service = urlsplit(extender["urlPrefix"])
             assert service.scheme == "https"

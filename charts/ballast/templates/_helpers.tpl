@@ -143,6 +143,39 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 {{- end -}}
 {{- end }}
 
+{{/* Settings that ask the extender's callers for a secret, by part and field. */}}
+{{- define "ballast.callerSettings" -}}
+{{- $set := list -}}
+{{- range list (list "extender" "token_file") (list "extender" "client_ca_file") (list "http" "client_ca_file") -}}
+  {{- $variable := printf "BALLAST_%s__%s" (first .) (last .) | upper -}}
+  {{- $named := or (include "ballast.setting" (prepend . $)) (dig (first .) (last .) "" ($.Values.existingSecrets | default dict)) -}}
+  {{- range $.Values.extraEnv }}{{ if eq .name $variable }}{{ $named = true }}{{ end }}{{ end -}}
+  {{- if $named }}{{ $set = append $set (join "." .) }}{{ end -}}
+{{- end -}}
+{{- toRawJson $set -}}
+{{- end }}
+
+{{/* Name of the chart's own Secret with the token of the extender's callers; "" for none. An upgrade of an installation
+     without one makes none, because its schedulers do not show it. */}}
+{{- define "ballast.extenderSecret" -}}
+{{- $name := printf "%s-extender-token" (include "ballast.name" .) -}}
+{{- $configured := and .Values.scheduler.enabled .Values.scheduler.config -}}
+{{- if and .Values.extender.token.create (not $configured) (eq (include "ballast.callerSettings" .) "[]") -}}
+{{- if or .Release.IsInstall (lookup "v1" "Secret" .Release.Namespace $name) }}{{ $name }}{{ end -}}
+{{- end -}}
+{{- end }}
+
+{{/* The token in it: the same at every place of one rendering, and kept over upgrades. */}}
+{{- define "ballast.extenderToken" -}}
+{{- with include "ballast.extenderSecret" . -}}
+  {{- if not (hasKey $.Release "extenderToken") -}}
+    {{- $kept := dig "data" "token" "" (lookup "v1" "Secret" $.Release.Namespace . | default dict) -}}
+    {{- $_ := set $.Release "extenderToken" (ternary (b64dec $kept) (randAlphaNum 40) (ne $kept "")) -}}
+  {{- end -}}
+{{ $.Release.extenderToken }}
+{{- end -}}
+{{- end }}
+
 {{/* cert-manager makes the certificate: `true`, or a map with `enabled`. */}}
 {{- define "ballast.certManager" -}}
 {{- $given := .Values.tls.certManager -}}
@@ -176,15 +209,18 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 
 {{/* The settings as a container's env, each name once. */}}
 {{- define "ballast.env" -}}
-{{- include "ballast.envWith" (list . (include "ballast.tlsSecret" .)) -}}
+{{- include "ballast.envWith" (list . true) -}}
 {{- end }}
 
-{{/* (context, whether the chart's certificate is mounted) */}}
+{{/* (context, whether the Secrets that the chart makes are mounted) */}}
 {{- define "ballast.envWith" -}}
-{{- $tls := index . 1 -}}
+{{- $mounted := index . 1 -}}
 {{- with index . 0 -}}
 {{- $env := list -}}
-{{- if $tls -}}
+{{- if and $mounted (include "ballast.extenderSecret" .) -}}
+  {{- $env = append $env (dict "name" "BALLAST_EXTENDER__TOKEN_FILE" "value" "/etc/ballast/extender/token") -}}
+{{- end -}}
+{{- if and $mounted (include "ballast.tlsSecret" .) -}}
 {{- range $field, $file := dict "tls_cert_file" "tls.crt" "tls_key_file" "tls.key" -}}
   {{- $env = append $env (dict "name" (printf "BALLAST_HTTP__%s" $field | upper) "value" (printf "/etc/ballast/tls/%s" $file)) -}}
 {{- end -}}

@@ -113,7 +113,7 @@ def test_the_extender_is_asked_over_tls_with_the_charts_own_authority(helm: Helm
 
 def test_labels_need_no_certificate(helm: Helm) -> None:
     manifests = helm.template(with_scheduler(pairing="labels"))
-    assert not of_kind(manifests, "Secret")
+    assert _names(manifests, "Secret") == ["ballast-extender-token"]
     assert "BALLAST_HTTP__TLS_CERT_FILE" not in environment(
         one(manifests, "Deployment", "ballast")["spec"]["template"]["spec"]["containers"][0]
     )
@@ -122,7 +122,7 @@ def test_labels_need_no_certificate(helm: Helm) -> None:
 @pytest.mark.parametrize("asked", [True, {"enabled": True}, {"enabled": True, "issuerRef": {"name": "corp"}}])
 def test_cert_manager_makes_the_certificate_where_it_is_asked(helm: Helm, asked: object) -> None:
     manifests = helm.template({**with_scheduler(), "tls": {"certManager": asked}})
-    assert not of_kind(manifests, "Secret")
+    assert "ballast-tls" not in _names(manifests, "Secret")
     certificate = one(manifests, "Certificate", "ballast-tls")["spec"]
     assert certificate["secretName"] == "ballast-tls"
     assert f"ballast-extender.{NAMESPACE}.svc" in certificate["dnsNames"]
@@ -133,7 +133,8 @@ def test_cert_manager_makes_the_certificate_where_it_is_asked(helm: Helm, asked:
 
 def test_a_certificate_that_exists_is_used(helm: Helm) -> None:
     manifests = helm.template({**with_scheduler(), "tls": {"existingSecret": "mine"}})
-    assert not of_kind(manifests, "Secret", "Certificate")
+    assert not of_kind(manifests, "Certificate")
+    assert "ballast-tls" not in _names(manifests, "Secret")
     for name in ("ballast", "ballast-scheduler"):
         volumes = pod_templates(manifests)[f"Deployment/{name}"]["spec"]["volumes"]
         assert [each["secret"]["secretName"] for each in volumes if each["name"] == "tls"] == ["mine"]
@@ -193,10 +194,60 @@ def test_the_configuration_is_checked_before_anything_is_installed(helm: Helm) -
     [box] = spec["containers"]
     assert box["args"] == ["config", "check"]
     daemon = one(manifests, "Deployment", "ballast")["spec"]["template"]["spec"]["containers"][0]
-    assert environment(box) == environment(daemon)
+    # The chart's token is not there yet.
+    assert {**environment(box), "BALLAST_EXTENDER__TOKEN_FILE": "/etc/ballast/extender/token"} == environment(daemon)
     assert not spec["automountServiceAccountToken"]
     assert {"name": "config", "configMap": {"name": "ballast-config-check"}} in spec["volumes"]
     config = one(manifests, "ConfigMap", "ballast-config-check")
     assert config["data"] == one(manifests, "ConfigMap", "ballast-config")["data"]
     assert int(config["metadata"]["annotations"]["helm.sh/hook-weight"]) < 0
     assert not of_kind(helm.template({"configCheck": {"enabled": False}}), "Job")
+
+
+def test_a_new_installation_has_a_token_that_its_scheduler_shows(helm: Helm) -> None:
+    manifests = helm.template(SCHEDULER, *NEW)
+    token = base64.b64decode(one(manifests, "Secret", "ballast-extender-token")["data"]["token"]).decode()
+    assert len(token) == 40
+    shown = yaml.safe_load(one(manifests, "Secret", "ballast-scheduler-config")["stringData"]["config.yaml"])
+    assert shown["extenders"][0]["urlPrefix"] == f"{TLS_URL}/scheduler/{token}"
+    assert token not in yaml.safe_dump(one(manifests, "ConfigMap", "ballast-scheduler"))
+    pods = pod_templates(manifests)
+    assert _secret(pods["Deployment/ballast-scheduler"]["spec"], "config") == "ballast-scheduler-config"
+    daemon = pods["Deployment/ballast"]["spec"]
+    assert environment(daemon["containers"][0])["BALLAST_EXTENDER__TOKEN_FILE"] == "/etc/ballast/extender/token"
+    mount = {"name": "extender-token", "mountPath": "/etc/ballast/extender", "readOnly": True}
+    assert mount in daemon["containers"][0]["volumeMounts"]
+    assert _secret(daemon, "extender-token") == "ballast-extender-token"
+    check = pods["Job/ballast-config-check"]["spec"]["containers"][0]
+    assert "BALLAST_EXTENDER__TOKEN_FILE" not in environment(check), "it runs before the Secret is there"
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"extender": {"token": {"create": False}}},
+        {"settings": {"extender": {"token_file": "/token"}}},
+        {"existingSecrets": {"extender": {"token_file": {"name": "mine", "key": "token"}}}},
+        {"settings": {"http": {"client_ca_file": "/ca"}}},
+        {"extraEnv": [{"name": "BALLAST_EXTENDER__CLIENT_CA_FILE", "value": "/ca"}]},
+        with_scheduler(config="apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration"),
+    ],
+    ids=["unset", "a file", "a secret", "certificates", "a variable", "a configuration"],
+)
+def test_no_token_is_made_beside_what_callers_show_already(helm: Helm, values: Values) -> None:
+    assert "extender-token" not in yaml.safe_dump_all(helm.template(values, *NEW))
+
+
+def test_an_upgrade_without_a_token_makes_none_because_schedulers_show_none(helm: Helm) -> None:
+    manifests = helm.template(SCHEDULER, *NEW, "--is-upgrade")
+    assert "extender-token" not in yaml.safe_dump_all(manifests)
+    volumes = pod_templates(manifests)["Deployment/ballast-scheduler"]["spec"]["volumes"]
+    assert {"name": "config", "configMap": {"name": "ballast-scheduler"}} in volumes
+
+
+def _secret(spec: Manifest, volume: str) -> object:
+    return next(one_volume["secret"]["secretName"] for one_volume in spec["volumes"] if one_volume["name"] == volume)
+
+
+def _names(manifests: list[Manifest], kind: str) -> list[str]:
+    return [item["metadata"]["name"] for item in of_kind(manifests, kind)]
