@@ -60,7 +60,8 @@ def test_pods_of_a_namespace_go_to_it_and_are_bound_by_load(cluster: ControlPlan
 @pytest.mark.timeout(300)
 def test_it_asks_the_extender_over_tls_and_binds_by_load(cluster: ControlPlane, tmp_path: Path) -> None:
     api, loads = cluster.api, {"hot": 0.9, "cold": 0.1, "warm": 0.6}
-    values = {**VALUES, "scheduler": {"enabled": True, "pairing": "extender"}}
+    scheduler_values = {"enabled": True, "pairing": "extender"}
+    values = {**VALUES, "scheduler": scheduler_values, "extender": {"token": {"create": True}}}
     installed = install(cluster, values)
     try:
         space = f"/api/v1/namespaces/{installed.namespace}"

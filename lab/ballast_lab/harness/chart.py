@@ -58,8 +58,12 @@ def helm() -> Helm:
 
 
 def render(values: Mapping[str, Any]) -> list[Json]:
-    """What `helm install` would apply; hooks are left out."""
-    manifests = helm().template(dict(values), "--no-hooks", "--kube-version", "1.36.3")
+    """What `helm install` would apply; hooks are left out.
+
+    No token for the extender unless the values ask for it: daemons of the tests run outside pods, without its mount.
+    """
+    values = {"extender": {"token": {"create": False}}, **values}
+    manifests = helm().template(values, "--no-hooks", "--kube-version", "1.36.3")
     return [{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}, *manifests]
 
 

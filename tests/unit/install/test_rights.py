@@ -291,6 +291,7 @@ def test_the_chart_gives_what_the_doctor_asks_for(helm: Helm, mode: str, tmp_pat
     values["settings"]["batch"] = {"mode": mode}
     values["settings"]["eviction"] |= {"landing": "taint", "surge": True, "nominate": True}
     values["settings"]["http"] = {"metrics_auth": "kubernetes"}
+    values["extender"] = {"token": {"create": False}}  # no pod mounts it here
     manifests = helm.template(values)
     [container] = pod_templates(manifests)["Deployment/ballast"]["spec"]["containers"]
     file = tmp_path / "ballast.yaml"
