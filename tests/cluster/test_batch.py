@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from ballast.cli.live import daemons_explanation
+from ballast.cli.observing.remote import DAEMONS_TIMEOUT, daemons_explanation, find
+from ballast.cli.place import Place
 from ballast.publishing.profiles import extender_profile
 from ballast_lab.experiments.openb.trace import FIRST_SEED
 from ballast_lab.harness.api import Json
@@ -81,7 +82,8 @@ def test_300_gated_pods_with_devices_are_bound_or_explained(cluster: ControlPlan
         ):
             placed = batch(cluster, pods)
             pending = [each["metadata"]["name"] for each, there in zip(pods, placed, strict=True) if not there]
-            answers = [daemons_explanation(daemon.url, "default", name)["pending"] for name in pending]
+            remote = find(Place(daemon.url), DAEMONS_TIMEOUT)
+            answers = [daemons_explanation(remote, "default", name)["pending"] for name in pending]
     finally:
         uninstall(cluster, values)
     waits = sorted(_seconds_to_bind(each) for each in cluster.api.items(PODS) if each["spec"].get("nodeName"))
