@@ -20,7 +20,7 @@ from ballast.model.pod import Pod
 from ballast.model.sample import Bools, Ints
 from ballast.placement.planners.layout import Layout
 from ballast.placement.planners.rebalance import rebalance
-from ballast.placement.planners.simulated_placement import SimulatedPlacement
+from ballast.placement.planners.simulated_placement import Preferences, SimulatedPlacement
 from ballast.placement.planners.step import EVEN, Worth
 
 
@@ -66,6 +66,7 @@ def _best(arranged: Layout, gate: Gate, pod: int, aims: Aims) -> BestTarget | No
     movable: Bools = np.arange(len(arranged.pods)) == pod
     for confidence in (aims.confidence, 0.0):
         placement = standing_of(arranged, gate.facts, gate.rules, aims.ceiling)
+        placement.preferences = Preferences.KEPT
         worth = Worth(np.zeros(len(arranged.pods)), arranged.error, confidence)
         move = next(rebalance(placement, movable.copy(), counted, _admit, limit=1, worth=worth), None)
         if move is not None:

@@ -232,6 +232,7 @@ class _PlanBuilder:
         stuck = hidden = np.zeros(0, np.int64)
         if self._planner.moves:
             stuck, hidden = screening.without_room(placement, open_nodes)
+        placement.preferences = self._planner.preferences
         crowded = {pod for pod in stuck[:examples].tolist() if placement.crowded(pod)}
         emptied: list[int] | None = [] if self._planner.whole_nodes else None
         cluster = replace(

@@ -13,7 +13,7 @@ class NodeTerm(msgspec.Struct, frozen=True, gc=False):
 
 
 class PodTerm(msgspec.Struct, frozen=True, gc=False):
-    """A required (anti-)affinity to pods; without `selector` it means no pod at all.
+    """An (anti-)affinity to pods; without `selector` it means no pod at all.
 
     `namespaces` is never empty unless `namespace_selector` is there; the pod's own namespace is already filled in.
     """
@@ -25,7 +25,7 @@ class PodTerm(msgspec.Struct, frozen=True, gc=False):
 
 
 class TopologySpread(msgspec.Struct, frozen=True, gc=False):
-    """A topology spread constraint with whenUnsatisfiable DoNotSchedule."""
+    """A topology spread constraint."""
 
     topology_key: str
     max_skew: int
@@ -65,6 +65,11 @@ class Template(msgspec.Struct, frozen=True, gc=False):
     affinity: tuple[PodTerm, ...] = ()
     anti_affinity: tuple[PodTerm, ...] = ()
     spread: tuple[TopologySpread, ...] = ()
+    """Those with whenUnsatisfiable DoNotSchedule."""
+    preferred_pods: tuple[tuple[int, PodTerm], ...] = ()
+    """Preferred affinity to pods: (weight, term); the weight is negative for anti-affinity."""
+    preferred_spread: tuple[TopologySpread, ...] = ()
+    """Those with whenUnsatisfiable ScheduleAnyway."""
     local_volumes: tuple[str, ...] = ()
     """The names of the volumes whose data ends with the pod, or stays behind: emptyDir, hostPath and ephemeral."""
     scratch_volumes: tuple[str, ...] = ()
@@ -96,6 +101,11 @@ class Template(msgspec.Struct, frozen=True, gc=False):
     def looks_at_pods(self) -> bool:
         """Whether other pods decide where it may run."""
         return bool(self.host_ports or self.affinity or self.anti_affinity or self.spread)
+
+    @property
+    def prefers(self) -> bool:
+        """Whether it likes some of the nodes that it may run on better than others."""
+        return bool(self.preferred or self.preferred_pods or self.preferred_spread)
 
     @property
     def attaches(self) -> bool:

@@ -56,11 +56,12 @@ def to_template(pod: wire.Pod) -> Template:
         host_ports=_host_ports(spec),
         affinity=tuple(_pod_terms(pod, affinity.pod_affinity)),
         anti_affinity=tuple(_pod_terms(pod, affinity.pod_anti_affinity)),
-        spread=tuple(
-            _spread(pod, constraint)
-            for constraint in spec.topology_spread_constraints or ()
-            if constraint.when_unsatisfiable == "DoNotSchedule"
+        spread=_spreads(pod, hard=True),
+        preferred_pods=(
+            *_preferred_pods(pod, affinity.pod_affinity, 1),
+            *_preferred_pods(pod, affinity.pod_anti_affinity, -1),
         ),
+        preferred_spread=_spreads(pod, hard=False),
         local_volumes=tuple(name for name, _ in _local(spec)),
         scratch_volumes=tuple(name for name, medium in _local(spec) if medium is not None),
         memory_volumes=tuple(name for name, medium in _local(spec) if medium == _MEMORY),
@@ -116,14 +117,31 @@ def _preferred(affinity: wire.NodeAffinity | None) -> tuple[tuple[int, NodeTerm]
 
 def _pod_terms(pod: wire.Pod, affinity: wire.PodAffinity | None) -> Iterator[PodTerm]:
     for term in (affinity.required if affinity else None) or ():
-        listed = tuple(term.namespaces or ())
-        chosen = to_selector(term.namespace_selector)
-        yield PodTerm(
-            topology_key=term.topology_key,
-            selector=_narrowed(pod, term.label_selector, term.match_label_keys, term.mismatch_label_keys),
-            namespaces=listed if listed or chosen else (pod.metadata.namespace,),
-            namespace_selector=chosen,
-        )
+        yield _pod_term(pod, term)
+
+
+def _pod_term(pod: wire.Pod, term: wire.PodAffinityTerm) -> PodTerm:
+    listed = tuple(term.namespaces or ())
+    chosen = to_selector(term.namespace_selector)
+    return PodTerm(
+        topology_key=term.topology_key,
+        selector=_narrowed(pod, term.label_selector, term.match_label_keys, term.mismatch_label_keys),
+        namespaces=listed if listed or chosen else (pod.metadata.namespace,),
+        namespace_selector=chosen,
+    )
+
+
+def _preferred_pods(pod: wire.Pod, affinity: wire.PodAffinity | None, sign: int) -> Iterator[tuple[int, PodTerm]]:
+    for preferred in (affinity.preferred if affinity else None) or ():
+        yield sign * preferred.weight, _pod_term(pod, preferred.pod_affinity_term)
+
+
+def _spreads(pod: wire.Pod, *, hard: bool) -> tuple[TopologySpread, ...]:
+    return tuple(
+        _spread(pod, constraint)
+        for constraint in pod.spec.topology_spread_constraints or ()
+        if (constraint.when_unsatisfiable == "DoNotSchedule") == hard
+    )
 
 
 def _spread(pod: wire.Pod, source: wire.TopologySpreadConstraint) -> TopologySpread:
@@ -152,9 +170,14 @@ def _narrowed(
 def _keyed(pod: wire.Pod) -> tuple[tuple[str, str | None], ...]:
     """The labels that terms take from the pod itself."""
     affinity = pod.spec.affinity or wire.Affinity()
+    preferred_terms = (
+        *((affinity.pod_affinity and affinity.pod_affinity.preferred) or ()),
+        *((affinity.pod_anti_affinity and affinity.pod_anti_affinity.preferred) or ()),
+    )
     terms: Iterable[wire.PodAffinityTerm | wire.TopologySpreadConstraint] = (
         *((affinity.pod_affinity and affinity.pod_affinity.required) or ()),
         *((affinity.pod_anti_affinity and affinity.pod_anti_affinity.required) or ()),
+        *(preferred.pod_affinity_term for preferred in preferred_terms),
         *(pod.spec.topology_spread_constraints or ()),
     )
     keys = {key for term in terms for key in term.match_label_keys or ()}

@@ -188,11 +188,21 @@ class PodAffinityTerm(WireStruct):
     mismatch_label_keys: list[str] | None = None
 
 
+class WeightedPodAffinityTerm(WireStruct):
+    """v1.WeightedPodAffinityTerm."""
+
+    weight: int = 0
+    pod_affinity_term: PodAffinityTerm = msgspec.field(default_factory=PodAffinityTerm)
+
+
 class PodAffinity(WireStruct):
-    """v1.PodAffinity or v1.PodAntiAffinity, its required half."""
+    """v1.PodAffinity or v1.PodAntiAffinity."""
 
     required: list[PodAffinityTerm] | None = msgspec.field(
         default=None, name="requiredDuringSchedulingIgnoredDuringExecution"
+    )
+    preferred: list[WeightedPodAffinityTerm] | None = msgspec.field(
+        default=None, name="preferredDuringSchedulingIgnoredDuringExecution"
     )
 
 

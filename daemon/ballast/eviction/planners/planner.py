@@ -12,7 +12,7 @@ from ballast.model.sample import Bools, Floats, Ints
 from ballast.placement.planners.layout import Layout
 from ballast.placement.planners.node_choice import OBSERVED
 from ballast.placement.planners.relieve import Thresholds
-from ballast.placement.planners.simulated_placement import SimulatedPlacement
+from ballast.placement.planners.simulated_placement import Preferences, SimulatedPlacement
 from ballast.placement.planners.step import Admit, PlannedMove, Worth
 from ballast.scoring.dominant_residual import DominantResidual
 
@@ -156,6 +156,8 @@ class Planner(Protocol):
     """Whether a plan is carried out over many cycles: the limits of a cycle hold back its steps, not the plan."""
     moves: bool
     """Whether it wants pods on other nodes; else they may come back where they were, and its steps have target -1."""
+    preferences: Preferences
+    """Whether pods go to nodes that they like less."""
     effect: Effect
 
     def idle(self, demand: PlanningDemand) -> str | None:
@@ -190,6 +192,7 @@ class BasePlanner:
     whole_nodes = False
     spans_cycles = False
     moves = True
+    preferences = Preferences.SECOND
     effect = Effect.LOAD
 
     def idle(self, demand: PlanningDemand) -> str | None:

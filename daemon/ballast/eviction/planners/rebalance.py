@@ -8,7 +8,7 @@ from ballast.eviction.planners.planner import BasePlanner, PlanInput, Spare, loa
 from ballast.model.limits import limits
 from ballast.model.sample import Bools, Floats
 from ballast.placement.even_out import even_out
-from ballast.placement.planners.simulated_placement import ROUNDING, SimulatedPlacement
+from ballast.placement.planners.simulated_placement import ROUNDING, Preferences, SimulatedPlacement
 from ballast.placement.planners.step import Admit, PlannedMove
 
 
@@ -19,6 +19,7 @@ class Rebalance(BasePlanner):
     """
 
     name = "rebalance"
+    preferences = Preferences.KEPT
 
     def steps(
         self, cluster: PlanInput, placement: SimulatedPlacement, movable: Bools, admit: Admit, spare: Spare

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from ballast.eviction.planners.planner import BasePlanner, PlanInput, Spare
 from ballast.model.sample import Bools, Floats
 from ballast.placement.planners.repair import repair
-from ballast.placement.planners.simulated_placement import SimulatedPlacement
+from ballast.placement.planners.simulated_placement import Preferences, SimulatedPlacement
 from ballast.placement.planners.step import Admit, PlannedMove
 
 _REASONS = {
@@ -24,6 +24,7 @@ class Repair(BasePlanner):
     """The gain of a step is what it fixes: 1 for each constraint and for a duplicate, a preference by its weight."""
 
     name = "repair"
+    preferences = Preferences.IGNORED  # It weighs them itself.
 
     def steps(
         self, cluster: PlanInput, placement: SimulatedPlacement, movable: Bools, admit: Admit, spare: Spare

@@ -13,7 +13,7 @@ import numpy as np
 
 from ballast.model.node import Node
 from ballast.model.pod import Pod
-from ballast.model.sample import Bools, Ints
+from ballast.model.sample import Bools, Floats, Ints
 from ballast.model.selector import Selector
 from ballast.model.template import PLAIN, HostPort, PodTerm, Template, TopologySpread
 from ballast.placement.planners.attachment_constraints import AttachmentConstraints
@@ -73,6 +73,54 @@ class PodConstraints:
         for row, there in (*away, *promised):
             self.move(row, there)
         return mask
+
+    def preference(self, pod: int, among: Bools) -> Floats:
+        """[node]: how much it would like to be there, as kube-scheduler scores it with its default weights.
+
+        Each of node affinity, pod (anti-)affinity and ScheduleAnyway spread gives 0..100 over the nodes `among`; all
+        three weigh the same (apis/config/v1/default_plugins.go). The pod's own presence does not count.
+        """
+        template = self._pods[pod].template
+        total = np.zeros(len(self._nodes))
+        if template.preferred:
+            weights = self._sites.preference(template)
+            total += 100 * weights / max(1, int(weights[among].max(initial=0)))
+        if template.preferred_pods:
+            total += self._liked(pod, among)
+        if template.preferred_spread:
+            total += self._evenness(pod, among)
+        return np.asarray(total)
+
+    def _liked(self, pod: int, among: Bools) -> Floats:
+        """[node]: 0..100 by preferred (anti-)affinity to pods (interpodaffinity/scoring.go)."""
+        raw = np.zeros(len(self._nodes))
+        for weight, term in self._pods[pod].template.preferred_pods:
+            raw += weight * self._others(pod, term.topology_key, selected_by(term))
+        least, most = float(raw[among].min()), float(raw[among].max())
+        return np.asarray(100 * (raw - least) / (most - least) if most > least else np.zeros(len(raw)))
+
+    def _evenness(self, pod: int, among: Bools) -> Floats:
+        """[node]: 0..100 by ScheduleAnyway spread, 0 without a domain (podtopologyspread/scoring.go)."""
+        crowded, keyed = np.zeros(len(self._nodes)), among.copy()
+        for spread in self._pods[pod].template.preferred_spread:
+            domain = self._domain(spread.topology_key)
+            keyed &= domain >= 0
+            others = self._others(pod, spread.topology_key, spread_over(self._pods[pod], spread))
+            crowded += others * np.log(len(np.unique(domain[keyed])) + 2) + spread.max_skew - 1
+        if not keyed.any():
+            return np.zeros(len(crowded))
+        least, most = float(crowded[keyed].min()), float(crowded[keyed].max())
+        return np.where(keyed, 100 * (most + least - crowded) / most if most > 0 else 100.0, 0.0)
+
+    def _others(self, pod: int, key: str, crowd: SelectedPods) -> Floats:
+        """[node]: pods of the crowd in its domain, without this one; 0 where it has no such domain."""
+        domain, counts = self._domain(key), self._crowd(crowd)
+        home = int(self._on[pod])
+        if home >= 0 and self._present[pod] and self._who.members(crowd)[int(self._who.kind[pod])]:
+            counts = counts.copy()
+            counts[home] -= 1
+        near = np.bincount(domain[domain >= 0], weights=counts[domain >= 0], minlength=1)
+        return np.where(domain >= 0, near[domain], 0.0)
 
     def alike(self, pod: int) -> Hashable | None:
         """What pods on nodes share that `surely` is the same for; None where each has to be asked on its own."""

@@ -1,6 +1,7 @@
 """The layout as it changes while a plan grows."""
 
 from collections.abc import Hashable, Mapping
+from enum import Enum, auto
 
 import msgspec
 import numpy as np
@@ -17,6 +18,16 @@ from ballast.scoring.devices.room import PlacedDevices, taken
 
 # Loads that differ by less are the same.
 ROUNDING = 1e-9
+
+
+class Preferences(Enum):
+    """What becomes of a move to a node that the pod likes less than the one that it is on."""
+
+    IGNORED = auto()
+    SECOND = auto()
+    """It is made where no other node is left."""
+    KEPT = auto()
+    """It is not made."""
 
 
 class SimulatedPlacement:
@@ -53,6 +64,8 @@ class SimulatedPlacement:
         )
         self.aims: Ints | None = None
         """[pod]: the only node that it may be moved to, where that is set."""
+        self.preferences = Preferences.IGNORED
+        """What nodes that a pod likes less than its own are to it."""
         self._whole = np.where(layout.whole > 0, layout.whole, np.nan)
         self._devices = DevicesOfPods(layout)
         if workload is None:
@@ -79,8 +92,8 @@ class SimulatedPlacement:
     def open_to(self, pod: int, home: int | None = None) -> Bools:
         """[node]: other nodes of its pool than `home`, where it is, that can take it and stay under the ceiling.
 
-        Those are left out where it would make more pods of its workload on a node, then in a zone, than `home` has,
-        unless no others are left.
+        Those are left out where it would make more pods of its workload on a node, then in a zone, than `home` has, and
+        those that it likes less than `home`, unless no others are left or `preferences` says otherwise.
         """
         home = int(self.on[pod]) if home is None else home
         everywhere = np.arange(len(self.layout.nodes))
@@ -90,7 +103,7 @@ class SimulatedPlacement:
         """[row]: `open_to` for some nodes; where they are `alone` the question, no other node has to be left."""
         home = int(self.on[pod]) if home is None else home
         mask = self._can_take(pod, rows, home)
-        if self.siblings.alone(pod) or not mask.any():
+        if not self._chooses(pod) or not mask.any():
             return self._aimed(pod, rows, mask)
         if alone:
             everywhere = np.zeros(len(self.layout.nodes), bool)
@@ -102,13 +115,30 @@ class SimulatedPlacement:
         return mask if self.aims is None else mask & (rows == self.aims[pod])
 
     def apart(self, pod: int, home: int, mask: Bools) -> Bools:
-        """[node] without those where its workload would be less spread, as far as any are left."""
-        if home < 0 or self.siblings.alone(pod):
+        """[node] without those where its workload would be less spread, and those that it likes less, as far as any are
+        left."""
+        if home < 0 or not self._chooses(pod):
             return mask
-        for worse in (self.siblings.stacked, self.siblings.crowding):
-            kept = mask & ~worse(pod, home)
-            mask = kept if kept.any() else mask
-        return mask
+        alone = self.siblings.alone(pod)
+        if not alone:
+            mask = _rather(mask, self.siblings.stacked(pod, home))
+        if self._prefers(pod):
+            disliked = self._disliked(pod, home, mask)
+            mask = mask & ~disliked if self.preferences is Preferences.KEPT else _rather(mask, disliked)
+        return mask if alone else _rather(mask, self.siblings.crowding(pod, home))
+
+    def _chooses(self, pod: int) -> bool:
+        return self._prefers(pod) or not self.siblings.alone(pod)
+
+    def _prefers(self, pod: int) -> bool:
+        return self.preferences is not Preferences.IGNORED and self.layout.pods[pod].template.prefers
+
+    def _disliked(self, pod: int, home: int, mask: Bools) -> Bools:
+        """[node]: those that kube-scheduler would score lower than `home` by what the pod prefers."""
+        among = mask.copy()
+        among[home] = True
+        preference = self.neighbours.preference(pod, among)
+        return np.asarray(preference < preference[home] - ROUNDING)
 
     def _can_take(self, pod: int, rows: Ints, home: int) -> Bools:
         requests = self.layout.asked[pod]
@@ -140,7 +170,9 @@ class SimulatedPlacement:
             return False
         if not (self.load[row] + self.increment(pod, row) <= self.ceiling).all() or not self.runs_on(pod, row):
             return False
-        return not self.siblings.worse(pod, int(self.on[pod]), row) or bool(self.open_to(pod)[row])
+        if not (self._prefers(pod) or self.siblings.worse(pod, int(self.on[pod]), row)):
+            return True
+        return bool(self.open_to(pod)[row])
 
     def runs_on(self, pod: int, row: int) -> bool:
         """Whether `feasible` holds for one node; cheaper."""
@@ -164,6 +196,12 @@ class SimulatedPlacement:
         self._devices.move(pod, home, target)
         self.siblings.move(pod, home, target)
         self.neighbours.move(pod, target)
+
+
+def _rather(mask: Bools, worse: Bools) -> Bools:
+    """`mask` without those that are worse, as far as any are left."""
+    kept = mask & ~worse
+    return kept if kept.any() else mask
 
 
 _EVERYWHERE = np.array(True)
