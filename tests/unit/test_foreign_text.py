@@ -21,12 +21,16 @@ from ballast.serving.board import CycleRecord
 from ballast.serving.document import printable_json
 from ballast.telemetry import responses
 from tests.properties import examples
-from tests.unit.test_log import _restored  # noqa: F401
 from tests.worlds.clock import FakeClock
+from tests.worlds.logs import log_restored
+
+__all__ = ["log_restored"]
+
+pytestmark = pytest.mark.usefixtures("log_restored")
 
 HOSTILE = "\x1b]8;;http://evil\x07click\x1b]8;;\x07\nFAKE LINE\r\x1b[2J\u202e\u2066\x9b31m\x00\u2028"
 TEXTS = st.one_of(
-    st.text(st.one_of(st.characters(), st.sampled_from(HOSTILE)), max_size=60),
+    st.text(st.one_of(st.characters(codec="utf-8"), st.sampled_from(HOSTILE)), max_size=60),
     st.integers(1, 60).map(lambda times: HOSTILE * times),
     st.just("A" * 3_000),
 )
@@ -46,6 +50,7 @@ def texts(document: Any) -> list[str]:
 
 @given(TEXTS)
 @example(HOSTILE)
+@example("\ud800")
 @examples()
 def test_a_printable_line_keeps_every_character_that_can_be_printed(text: str) -> None:
     line = printable(text)
@@ -78,7 +83,6 @@ def test_an_error_of_prometheus(text: str) -> None:
 @example(HOSTILE, "json")
 @example(HOSTILE, "text")
 @examples()
-@pytest.mark.usefixtures("_restored")
 def test_both_formats_of_the_log(text: str, form: Any) -> None:
     stream = io.StringIO()
     log.configure(format=form, stream=stream)

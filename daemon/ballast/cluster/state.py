@@ -76,7 +76,7 @@ INDEX = "parts"
 _RESERVED = ("schema", INDEX)
 
 
-class Place(msgspec.Struct, array_like=True, frozen=True):
+class Location(msgspec.Struct, array_like=True, frozen=True):
     """Where a chunk of a value is."""
 
     part: int
@@ -96,7 +96,7 @@ def size(data: Mapping[str, str]) -> int:
     return sum(len(key) + len(value.encode()) for key, value in data.items())
 
 
-def index(main: Mapping[str, str]) -> dict[str, list[Place]]:
+def index(main: Mapping[str, str]) -> dict[str, list[Location]]:
     """Where the values are that `main` does not hold itself. Raises NOT_JSON, KeyError for a place with two values."""
     by_key = _index.decode(main.get(INDEX, "{}"))
     places = [place for chunks in by_key.values() for place in chunks]
@@ -144,7 +144,7 @@ def lay_out(
 class _Room:
     """What the parts hold for the state before, and what is added for the next one; what neither needs is dropped."""
 
-    def __init__(self, before: Mapping[str, list[Place]], parts: Mapping[int, Mapping[str, str]]) -> None:
+    def __init__(self, before: Mapping[str, list[Location]], parts: Mapping[int, Mapping[str, str]]) -> None:
         used = {(place.part, place.name) for places in before.values() for place in places}
         self._held = {
             number: {name: text for name, text in parts.get(number, {}).items() if (number, name) in used}
@@ -155,7 +155,7 @@ class _Room:
         self._next = max(names, default=0) + 1
         self.changed: dict[int, Mapping[str, str]] = {}
 
-    def place_value(self, value: str) -> list[Place] | None:
+    def place_value(self, value: str) -> list[Location] | None:
         """Where its chunks are now; None without room."""
         chunks = []
         for start in range(0, max(len(value), 1), CHUNK):
@@ -165,12 +165,12 @@ class _Room:
             chunks.append(place)
         return chunks
 
-    def _place(self, chunk: str) -> Place | None:
+    def _place(self, chunk: str) -> Location | None:
         need = len(chunk.encode()) + 20
         number = next((number for number, taken in self._sizes.items() if taken + need <= PART), None)
         if number is None:
             return None
-        place = Place(number, str(self._next))
+        place = Location(number, str(self._next))
         self._next += 1
         self._held[number][place.name] = chunk
         self._sizes[number] += need
@@ -178,7 +178,7 @@ class _Room:
         return place
 
 
-_index = msgspec.json.Decoder(dict[str, list[Place]])
+_index = msgspec.json.Decoder(dict[str, list[Location]])
 _encode = msgspec.json.Encoder().encode
 
 

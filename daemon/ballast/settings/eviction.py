@@ -7,7 +7,7 @@ from pydantic import AfterValidator, Field, WithJsonSchema
 
 from ballast.settings.eviction_windows import EvictionWindow
 from ballast.settings.part import Expert, Mode, ModeSetting, Positive, SettingsPart
-from ballast.settings.tidy import Tidy
+from ballast.settings.tidy import TidySetting
 from ballast.settings.values import Count, Duration, ListOf, Load, LoadLimit, Rate, Share, Shares, selector
 
 
@@ -173,7 +173,7 @@ class EvictionSettings(SettingsPart):
     surge: Expert[bool] = False
     """Whether pods of Deployments are moved by one more replica that becomes Ready first."""
 
-    tidy: Expert[Tidy | None] = None
+    tidy: Expert[TidySetting | None] = None
     """What the planner tidy removes, as JSON such as {"failed": {"minAge": "1h"}, "lifetime": {"maxAge": "7d",
     "selector": "app=web"}, "restarts": {"threshold": 100}}; unset: nothing."""
 

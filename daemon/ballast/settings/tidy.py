@@ -14,7 +14,7 @@ _MOST = 2**31
 
 
 @dataclass(frozen=True)
-class Tidy(
+class TidySetting(
     WrittenValue,
     allowed='a map such as {"failed": {"minAge": "1h"}, "lifetime": {"maxAge": "7d", "selector": "app=web"}, '
     '"restarts": {"threshold": 100}}, or nothing',
@@ -27,7 +27,7 @@ class Tidy(
 
     @classmethod
     def parse(cls, value: object) -> Self:
-        """Takes a Tidy, a map or JSON; raises ValueError, saying what is allowed."""
+        """Takes such a value, a map or JSON; raises ValueError, saying what is allowed."""
         if isinstance(value, cls):
             return value
         if value is None or (isinstance(value, str) and not value.strip()):
@@ -61,18 +61,18 @@ def _needed(
     if part not in parts or (optional and parts[part].get(key) is None):
         return None
     if key not in parts[part]:
-        raise Tidy.refusal(f"{part} needs {key}")
+        raise TidySetting.refusal(f"{part} needs {key}")
     return read(parts[part][key])
 
 
 def _selector(value: object) -> object:
     if not isinstance(value, str):
-        raise Tidy.refusal("selector is a label selector as text")
+        raise TidySetting.refusal("selector is a label selector as text")
     return parse(selector(value))
 
 
 def _count(value: object) -> int:
     number = int(value) if isinstance(value, str) and value.isdecimal() and len(value) < 12 else value
     if isinstance(number, bool) or not isinstance(number, int) or not 1 <= number < _MOST:
-        raise Tidy.refusal("threshold is a number of at least 1")
+        raise TidySetting.refusal("threshold is a number of at least 1")
     return number
