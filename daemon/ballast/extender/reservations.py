@@ -35,7 +35,7 @@ class ExtenderReservations:
         self._clock = clock
         self._reservations = Reservations(assumed)
         self._asked: dict[str, float] = {}
-        self._filtered = False
+        self._filtered: set[str] = set()
         self._rejections = metrics.extender_rejections.labels("reservation")
         metrics.extender_reserved.set_function(lambda: len(self._reservations))
 
@@ -51,8 +51,11 @@ class ExtenderReservations:
 
     def in_use(self) -> bool:
         """Whether any scheduler asked within `IN_USE_FOR`."""
+        return bool(self._asking())
+
+    def _asking(self) -> set[str]:
         now = self._clock.monotonic()
-        return any(now - at <= IN_USE_FOR for at in list(self._asked.values()))
+        return {name for name, at in list(self._asked.items()) if now - at <= IN_USE_FOR}
 
     def hold(self, reservation: Reservation) -> None:
         """Reserves room; replaces the reservation of the same name."""
@@ -117,23 +120,30 @@ class ExtenderReservations:
         points = np.full(len(named.names), NEUTRAL)
         return Priorities(named.priorities(points, named.names.index(reservation.node)))
 
-    def note_decision(self, uid: str) -> None:
-        """With the lock held: a pod was decided. Its scheduler counts as asking if the watch shows the pod waiting."""
-        if (pod := self._assumed.waiting(uid)) is not None:
-            if len(self._asked) >= MOST_NAMES and pod.scheduler_name not in self._asked:
-                self._asked.clear()
-            self._asked[pod.scheduler_name] = self._clock.monotonic()
+    def note_decision(self, uid: str) -> str | None:
+        """With the lock held: a pod was decided. Its scheduler counts as asking if the watch shows the pod waiting, and
+        is returned.
+        """
+        pod = self._assumed.waiting(uid)
+        if pod is None:
+            return None
+        if len(self._asked) >= MOST_NAMES and pod.scheduler_name not in self._asked:
+            self._asked.clear()
+            self._filtered.clear()
+        self._asked[pod.scheduler_name] = self._clock.monotonic()
+        return pod.scheduler_name
 
     def note_filter(self, uid: str) -> None:
         """Nodes were filtered for a pod: its scheduler asks, also where a single node is left and none is scored."""
         with self._lock:
-            self._filtered = True
-            self.note_decision(uid)
+            scheduler = self.note_decision(uid)
+            if scheduler is not None:
+                self._filtered.add(scheduler)
 
     @property
     def unheld(self) -> bool:
-        """Whether reserved room is unprotected: schedulers ask for scores, but have never asked to filter."""
-        return not self.idle and not self._filtered and self.in_use()
+        """Whether reserved room is unprotected: a scheduler asks for scores, but has never asked to filter."""
+        return not self.idle and not self._asking() <= self._filtered
 
     def note_shown(self, pod: Pod) -> None:
         """With the lock held, before the pod is booked. Room held for a pod that is bound or gone becomes free."""

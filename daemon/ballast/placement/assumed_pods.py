@@ -15,8 +15,10 @@ from ballast.model.shape import Shape
 from ballast.placement.fleet_model import FleetModel, Held
 from ballast.scoring.profiles import Arrivals, asked_by
 
-OUTCOMES = ("assumed", "confirmed", "undone", "expired", "retried", "unseen")
-"""`unseen`: the watch has not shown the pod, and the caller has proved nothing: it counts once the watch shows it."""
+OUTCOMES = ("assumed", "confirmed", "undone", "expired", "retried", "unseen", "impossible")
+"""`unseen`: the watch has not shown the pod, and the caller has proved nothing: it counts once the watch shows it.
+`impossible`: the node does not have what the pod requests, so its scheduler cannot have chosen it.
+"""
 
 
 class AssumedPods:
@@ -59,7 +61,7 @@ class AssumedPods:
         self._journal: list[tuple[Held, int]] | None = None
 
     def waiting(self, uid: str) -> Pod | None:
-        """The pod as the watch shows it, while it is not bound."""
+        """The pod as the watch shows it, while it is not bound and no gate holds it back."""
         return self._waiting.get(uid)
 
     def unseen(self, now: float) -> int:
@@ -149,6 +151,10 @@ class AssumedPods:
         if pod.finished:
             self.remove(uid, wall)
             return
+        if pod.gated and not pod.node:  # No scheduler asks about it; it counts as new once its gates are gone.
+            self._waiting.pop(uid, None)
+            self._settle(uid, "undone")
+            return
         if learn and (uid in self._unclaimed or (uid not in self._waiting and not self.shown_bound(uid))):
             self._learn(pod)
         decided = self._shown_first(pod, now, wall if learn else None) if uid not in self._waiting else None
@@ -160,7 +166,7 @@ class AssumedPods:
             elif decided is not None:
                 since = pod.created if wall is None else wall
                 held = Held(decided.node, pod.shape, since, owner_of(pod), claim_of(pod), expected=True)
-                self._book(uid, held, now)
+                self._try(uid, held, now)
             return
         self._waiting.pop(uid, None)
         decision = self.assumptions.drop(uid)
@@ -209,8 +215,7 @@ class AssumedPods:
                 self._on_outcome("unseen")
                 return False
             self._ahead[uid] = now
-        self._book(uid, Held(node, shape, wall, owner, claim, expected=True), now)
-        return True
+        return self._try(uid, Held(node, shape, wall, owner, claim, expected=True), now)
 
     def expire(self, now: float) -> None:
         """Undoes the decisions whose time is over."""
@@ -252,6 +257,14 @@ class AssumedPods:
             return
         self._unclaimed.discard(pod.uid)
         self.arrivals.learn(asked_by(shape), pod.created)
+
+    def _try(self, uid: str, held: Held, now: float) -> bool:
+        """Books a decision, unless the node can never hold the pod. Returns whether it counts."""
+        if self.model is not None and not self.model.has(held.node, held.shape):
+            self._on_outcome("impossible")
+            return False
+        self._book(uid, held, now)
+        return True
 
     def _book(self, uid: str, held: Held, now: float) -> None:
         self.assumptions.assume(uid, held.node, now)
@@ -298,7 +311,8 @@ def owner_of(pod: Pod) -> str:
 
 def learn(arrivals: Arrivals, pods: Iterable[Pod], most: int = 500) -> None:
     """Learns from the newest of the pods that are there, oldest first."""
-    for pod in sorted((pod for pod in pods if not pod.finished), key=lambda pod: (pod.created, pod.uid))[-most:]:
+    countable = (pod for pod in pods if not pod.finished and (pod.node or not pod.gated))
+    for pod in sorted(countable, key=lambda pod: (pod.created, pod.uid))[-most:]:
         arrivals.learn(asked_by(pod), pod.created)
 
 

@@ -13,7 +13,7 @@ from ballast.model.sample import Ints
 from ballast.model.shape import Shape
 from ballast.model.snapshot import Snapshot
 from ballast.placement.candidates import Candidates, candidates
-from ballast.scoring.demand import predicted, units
+from ballast.scoring.demand import demand, predicted, units
 from ballast.scoring.devices.room import PlacedDevices
 from ballast.scoring.expected_use import Presence, RecentPods, Siblings
 from ballast.scoring.fleet import Placed
@@ -146,6 +146,12 @@ class FleetModel:
             else:
                 counts = np.bincount(rows, minlength=len(self.names)).astype(np.int64)
                 self.placed.add(slice(None), shape, counts)
+
+    def has(self, node: str, shape: Shape) -> bool:
+        """Whether the node has what the pod requests, with nothing else on it; True for a node that is not known."""
+        row = self.rows.get(node)
+        requests = demand(shape).reserved.items()
+        return row is None or all(amount <= self.fleet.allocatable(name)[row] for name, amount in requests if amount)
 
     def place(self, held: Held, sign: int = 1) -> None:
         """A pod is there now; with sign -1 it is not any more."""

@@ -2,12 +2,13 @@
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from ballast.model.shape import Shape
 from ballast.placement.reservations import Purpose, Reservation
 from ballast.runtime.daemon import Daemon
-from tests.unit.daemon.test_evicting import cycle, evict, evicting, evictions
+from tests.unit.daemon.test_evicting import STOCK, cycle, evict, evicting, evictions
 from tests.worlds.daemons import NODE, Rig, condition, until
 
 pytestmark = pytest.mark.slow
@@ -74,6 +75,11 @@ def test_reservations_that_nobody_can_keep_are_said(calm: Rig) -> None:
     evict(daemon)
     assert "filterVerb" in (condition(daemon, "ReservationsNotHeld") or "")
     reservations.note_filter("unknown")
+    evict(daemon)
+    assert "filterVerb" in (condition(daemon, "ReservationsNotHeld") or ""), "a stranger silences nothing"
+    waiting = msgspec.structs.replace(next(iter(daemon.context.cache.pods())), uid="w", node="", phase="Pending")
+    daemon.extender.put(msgspec.structs.replace(waiting, scheduler_name=STOCK))
+    reservations.note_filter("w")
     evict(daemon)
     assert condition(daemon, "ReservationsNotHeld") is None
 

@@ -151,3 +151,20 @@ def test_a_made_up_pod_takes_no_reservation(one: ExtenderWorld) -> None:
         assert {each["Host"]: each["Score"] for each in answer}["n1"] == 10
     assert set(one.service.filter(owned("made-up", cpu="16"), N3).nodes) == {"n0"}
     assert chosen(one, owned("a")) == "n0"
+
+
+def test_room_is_unheld_until_the_scheduler_that_asks_filters_for_a_pod_of_its_own(one: ExtenderWorld) -> None:
+    reservations = one.service.reservations
+    reservations.hold(held())
+    chosen(one, incoming("a"))
+    assert reservations.unheld
+    one.service.filter(incoming("stranger"), N3)
+    assert reservations.unheld
+    one.service.filter(one.show(incoming("b")), N3)
+    assert not reservations.unheld
+
+
+def test_a_gated_pod_makes_nobody_ask(one: ExtenderWorld) -> None:
+    one.service.put(shown("a", gates=("corp/quota",)))
+    one.service.prioritize(incoming("a"), N3, None)
+    assert one.service.reservations.asked("default-scheduler") is None

@@ -267,3 +267,38 @@ def test_a_pod_that_claims_devices_is_learned_once_its_claims_are_there() -> Non
     assert profile.requests["resource.k8s.io/gpu.example.com"] == 2
     bookings.put(msgspec.structs.replace(asks, uid="b", name="b", node="n0"), 3.0)
     assert bookings.arrivals.count == 2
+
+
+def gated(uid: str) -> Pod:
+    return msgspec.structs.replace(pod(uid), gates=("corp/quota",))
+
+
+def test_a_gated_pod_is_not_waiting_and_books_nothing() -> None:
+    booked, _ = bookings()
+    booked.put(gated("a"), 0.0)
+    assert booked.waiting("a") is None
+    assert not assume(booked, "a", "n1")
+    assert reserved(booked) == [0, 0, 0]
+    assert booked.owners_in_flight() == set()
+
+
+def test_what_a_gated_pod_requests_is_learned_once_its_gates_are_gone() -> None:
+    booked, _ = bookings()
+    booked.put(gated("a"), 0.0)
+    assert booked.arrivals.count == 0
+    booked.put(pod("a"), 1.0)
+    assert booked.arrivals.count == 1
+    assert assume(booked, "a", "n1")
+    arrivals = Arrivals()
+    learn(arrivals, [gated("b"), pod("c")])
+    assert arrivals.count == 1
+
+
+@pytest.mark.parametrize("proved", [False, True])
+def test_a_pod_larger_than_its_node_books_nothing_there(proved: bool) -> None:
+    booked, outcomes = bookings()
+    huge = msgspec.structs.replace(pod("a"), shape=shape(1e6))
+    booked.put(huge, 0.0)
+    assert not booked.assume("a", "n1", huge.shape, wall=TIME + 10, now=0.0, proved=proved)
+    assert reserved(booked) == [0, 0, 0]
+    assert outcomes == {"impossible": 1}
