@@ -254,7 +254,7 @@ def feasible(
         return None, True
     price = np.zeros(len(solution.unit))
     if fewest_moves:
-        price = units.stay[solution.unit] - units.at_home[solution.unit] * (units.home[solution.unit] == solution.node)
+        price = units.leaving(solution.unit, solution.node).astype(float)
     devices = units.problem.devices if kinds is None or units.room.shape[1] in kinds else None
     relation = None if devices is None else DeviceRelation(devices, units.of.tolist(), len(units.room))
     rows = list(solution.rows)

@@ -54,6 +54,13 @@ class Units:
         """[pod] from [unit]."""
         return on[self.of]
 
+    def leaving(self, unit: Ints, node: Ints) -> Ints:
+        """By pair of a unit and a node: pods of the unit that came with another node."""
+        pods = np.flatnonzero(self.problem.home >= 0)
+        came = np.zeros((self.size, len(self.scale)), np.int64)
+        np.add.at(came, (self.of[pods], self.problem.home[pods]), 1)
+        return np.asarray(self.stay[unit] - came[unit, node])
+
     def moves(self, on: Ints) -> int:
         """Pods that are not where they came from."""
         home = self.problem.home

@@ -118,10 +118,7 @@ def bound(assignment: Assignment, budget: TimeBudget, max_moves: int) -> float:
     z, d, y = len(relaxed.unit), n * k, n * k
     rows = [*relaxed.rows, *_differences(units, relaxed, z)]
     if max_moves < 2**40:
-        pods = np.flatnonzero(units.problem.home >= 0)
-        there = np.zeros((units.size, n))
-        np.add.at(there, (units.of[pods], units.problem.home[pods]), 1.0)
-        away = units.stay[relaxed.unit] - there[relaxed.unit, relaxed.node]
+        away = units.leaving(relaxed.unit, relaxed.node)
         rows.append((dict(enumerate(away.astype(float).tolist())), -np.inf, float(max_moves)))
     price = np.zeros(z + d + y)
     # Differences are counted in units of the deviation now, so that tangents have coefficients near 1.
