@@ -18,6 +18,8 @@ MOST = 64
 """Units of one node that a round looks at; of more, a random part."""
 _CELLS = 2_000_000
 _TRIES = 6
+# Of the value: what sums of floats may be off by.
+_ROUNDING = 1e-13
 _ANY = 2**62
 
 
@@ -76,6 +78,8 @@ class Exchange:
         chunk = max(1, _CELLS // (width * width))
         exchanged = 0
         mean = self.assignment.mean()
+        # A gain within rounding is none: two placements that mirror each other would take turns for ever.
+        tolerance -= _ROUNDING * self._value
         for begin in range(0, fitting, chunk):
             part = slice(begin, begin + chunk)
             pairs = _NodePairs(left[part], right[part], table[left[part]], table[right[part]])

@@ -273,3 +273,16 @@ def test_pods_that_come_together_from_two_nodes_make_one_move(solver: str) -> No
     assert found.bound <= min(values) + 1e-12
     if solver == "exact":
         assert found.objective.value == pytest.approx(min(values))
+
+
+def test_placements_that_mirror_each_other_do_not_take_turns() -> None:
+    """Rounding makes either look better than the other."""
+    document = {
+        "resources": ["cpu", "memory", "disk"],
+        "nodes": [
+            {"name": "n0", "capacity": {"cpu": 16, "memory": 4, "disk": 16}},
+            {"name": "n1", "capacity": {"cpu": 4, "memory": 16, "disk": 16}},
+        ],
+        "pods": [{"name": "p0", "use": {"cpu": 4, "memory": 4, "disk": 1}, "request": {"cpu": 2.5}}],
+    }
+    assert solved(document, "exact", evaluations=1_000_000).evaluations < 100
