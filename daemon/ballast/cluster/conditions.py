@@ -2,7 +2,7 @@
 
 import math
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 
 import msgspec
@@ -33,8 +33,8 @@ class Conditions:
         for condition in CONDITION_TYPES:
             metrics.condition.labels(condition).set(condition in GOOD)
 
-    def set(self, condition: str, reason: str, message: str, *, source: str = "") -> None:
-        """Sets the condition True; `reason` is CamelCase, `message` a sentence.
+    def set(self, condition: str, reason: str, message: str | Sequence[str], *, source: str = "") -> None:
+        """Sets the condition True; `reason` is CamelCase, `message` a sentence, or lines.
 
         It holds while any `source` holds it.
         """
@@ -49,8 +49,8 @@ class Conditions:
         """Sets the condition True or False, creating it if needed."""
         self._put(condition, "True" if holds else "False", reason, message, "")
 
-    def report(self, condition: str, reason: str, message: str | None, *, source: str = "") -> None:
-        """Holds while `message` is not empty, and is cleared otherwise."""
+    def report(self, condition: str, reason: str, message: str | Sequence[str] | None, *, source: str = "") -> None:
+        """Holds while `message` is not empty, and is cleared otherwise. Several are lines: settings to be copied."""
         if message:
             self.set(condition, reason, message, source=source)
         else:
@@ -69,17 +69,17 @@ class Conditions:
         with self._lock:
             return tuple(self._by_type[name] for name in sorted(self._by_type))
 
-    def _put(self, condition: str, status: str, reason: str, message: str, source: str) -> None:
+    def _put(self, condition: str, status: str, reason: str, message: str | Sequence[str], source: str) -> None:
+        message = _text([message] if isinstance(message, str) else message)
         with self._lock:
             held = self._held.setdefault(condition, {})
             if status == "True":
-                held[source] = (reason, printable(message, LONGEST))
+                held[source] = (reason, message)
             else:
                 held.pop(source, None)
             if held:
                 status, reason = "True", next(iter(held.values()))[0]
-                message = "; ".join(text for _, text in held.values())
-            message = printable(message, LONGEST)
+                message = _shortened("; ".join(text for _, text in held.values()))
             old = self._by_type.get(condition)
             moved = datetime.fromtimestamp(self._clock.wall(), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
             since = old.last_transition_time if old and old.status == status else moved
@@ -116,6 +116,15 @@ class SavedConditions:
     def forget(self) -> None:
         """After a change of leader: what was saved may have been overwritten."""
         self._saved, self._saved_at = (), -math.inf
+
+
+def _text(lines: Sequence[str]) -> str:
+    """Each line is printable: what others said in it makes no line of its own."""
+    return _shortened("\n".join(printable(line, LONGEST) for line in lines))
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}…"
 
 
 def _essence(conditions: tuple[StatusCondition, ...]) -> list[tuple[str, str, str]]:

@@ -44,7 +44,7 @@ def report_telemetry(
     conditions.report("PartialAnswers", "Warnings", "; ".join(sorted(set(reading.warnings))) if reading else None)
     strangers = ", ".join(reading.strangers[:NAMED]) if reading else ""
     conditions.report("UnmatchedSeries", "NoSuchNode", f"series that match no node: {strangers}" if strangers else None)
-    conditions.report("SeriesDiffer", "SeveralThings", reading.differing if reading else None)
+    conditions.report("SeriesDiffer", "SeveralThings", reading.differing.splitlines() if reading else None)
     conditions.report("SourcesDisagree", "MeansApart", "; ".join(telemetry.disagreements))
     lent = sorted(name for name, source in snapshot.sources.items() if source != telemetry.primary)
     conditions.report("FallbackInUse", "PrimarySilent", f"{', '.join(lent)} from the fallback source" if lent else None)

@@ -259,7 +259,7 @@ def test_a_state_that_may_not_be_saved(calm: Rig, verb: str) -> None:
     calm.faults.node_dark(calm.names[0])
     daemon = calm.daemon()
     calm.cycle(daemon, 4)
-    until(lambda: daemon.condition_saver.problem)
+    until(lambda: daemon.state_saver.problem)
     calm.cycle(daemon)
     assert rule in (condition(daemon, "StateNotSaved") or "")
     assert rule in verbose(daemon)
@@ -267,7 +267,7 @@ def test_a_state_that_may_not_be_saved(calm: Rig, verb: str) -> None:
     calm.faults.kube_forbidden(verb, "configmaps", seconds=0.0)
     calm.cycle(daemon)
     until(lambda: "NodesUnknown" in calm.state().get("conditions", ""))
-    until(lambda: daemon.condition_saver.problem is None)
+    until(lambda: daemon.state_saver.problem is None)
     calm.cycle(daemon)
     assert condition(daemon, "StateNotSaved") is None
 
@@ -337,6 +337,6 @@ def test_a_thread_that_ended_makes_the_replica_not_live(calm: Rig) -> None:
         raise SystemExit
 
     daemon._saved.save = end  # type: ignore[method-assign,assignment]
-    daemon.condition_saver.ask()
+    daemon.state_saver.ask()
     until(lambda: get(daemon, "/livez").status_code == 503)
     assert "saving ended unexpectedly" in get(daemon, "/livez?verbose").text
