@@ -226,6 +226,7 @@ def _settled(actor: Actor) -> bool:
 @pytest.mark.timeout(180)
 def test_a_replacement_that_never_becomes_ready_stops_its_planner(busy: ControlPlane) -> None:
     since = busy.audit.here()
+    busy.api.patch(f"{DEPLOYMENTS}/web", {"spec": {"progressDeadlineSeconds": 3}})
     with Actor(busy.admin_kubeconfig, ready_within=3.0) as actor:
         one, *_ = shown(actor)
         for name in NODES:

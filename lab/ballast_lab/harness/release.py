@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import os
 import subprocess
 import sys
@@ -155,6 +156,11 @@ class Release:
             file = self.folder / Path(given["BALLAST_CONFIG_FILE"]).name
             file.write_text(self.cluster.api.get(self.path("configmaps/ballast-config"))["data"][file.name])
             given["BALLAST_CONFIG_FILE"] = str(file)
+        if "BALLAST_EXTENDER__TOKEN_FILE" in given:
+            file = self.folder / "extender-token"
+            secret = self.cluster.api.get(self.path("secrets/ballast-extender-token"))["data"]
+            file.write_bytes(base64.b64decode(secret["token"]))
+            given["BALLAST_EXTENDER__TOKEN_FILE"] = str(file)
         token = self.cluster.account_token(self.namespace, account)
         config = write_kubeconfig(
             self.folder / f"{account}.kubeconfig",
