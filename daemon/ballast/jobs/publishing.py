@@ -1,7 +1,9 @@
 """The job `publishing`: what nodes carry follows the newest snapshot."""
 
 from collections.abc import Iterable
+from contextlib import suppress
 
+from ballast.base.errors import ClusterError
 from ballast.cluster.context import Context
 from ballast.jobs import sentences
 from ballast.jobs.progress import Known
@@ -30,9 +32,10 @@ class PublishingJob:
         context, settings = self._context, self._context.settings
         acts = settings.publishing.mode is Mode.ON
         if acts and not self._counting:
-            self._begin_count(known.snapshot.time)
+            with suppress(ClusterError):  # Labels do not wait for the ledger; the condition StateNotSaved says why.
+                self._begin_count(known.snapshot.time)
         result = self.publisher.round(known.snapshot, known.label_scores, known.freeze, context.cache.node)
-        if acts and (result.planned or self.publisher.patches):
+        if acts and self._counting and (result.planned or self.publisher.patches):
             context.ledger.add_labels(known.snapshot.time, self.publisher.patches)
         context.conditions.report("PublishingFailing", "WriteFailed", result.problem)
         context.conditions.report("Contended", "LabelsChanged", self.publisher.contended(), source="labels")
