@@ -247,7 +247,10 @@ class _AbsoluteTick:
         counts = shed(self.targets, level, restore_first=policy.restore_first)
         if counts == self.present:
             return self._stay(Reason.AT_LIMIT, unmet)
-        return self._step(side, counts, Reason.SCALED_DOWN, unmet)
+        # Rises look at what the feed carries from here on: else what the fall left over would come back at once.
+        assert self.state.history is not None
+        fallen = replace(self, state=replace(self.state, history=replace(self.state.history, since=self.at)))
+        return fallen._step(side, counts, Reason.SCALED_DOWN, unmet)
 
     def _rise(self) -> ControllerResult:
         """The watts carry the load: a rise begins to wait once they carry enough more."""
