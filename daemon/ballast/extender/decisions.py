@@ -56,6 +56,9 @@ what runs there by now, and what does not exist must not count.
 LATE_FROM = 0.5
 """The share of the greatest age of a snapshot from which its scores count less: one cycle at least has failed then."""
 
+PROMPT_LAG = 1.0
+"""Seconds by which a healthy watch may be late on a busy machine; scores count in full."""
+
 BLIND_LAG = 60.0
 """Seconds by which the watch of pods lags when scores count for nothing any more."""
 
@@ -324,7 +327,7 @@ class ExtenderService:
         most, rendered, late = self._board.max_age, self._board.rendered, 0.0
         if strategy.needs_load and most and rendered is not None:
             late = ((self._clock.wall() - rendered.fetched) / most - LATE_FROM) / (1 - LATE_FROM)
-        return min(max(late, lag / BLIND_LAG, 0.0), 1.0)
+        return min(max(late, (lag - PROMPT_LAG) / (BLIND_LAG - PROMPT_LAG), 0.0), 1.0)
 
     def _go_apart(self, uid: str, weights: Floats, rows: Ints, row_of: Mapping[str, int]) -> int:
         """The position of a node for a pod that the watch has not shown: the same when it is asked about again."""

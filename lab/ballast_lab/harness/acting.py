@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import json
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from ballast.cluster.state import SCHEMA
+from ballast.jobs.eviction.day_peak import DAY_KEY, EVERY
+from ballast.model.duration import DAY
 from ballast.publishing.profiles import extender_profile
 from ballast_lab.harness.chart import Installed, install, uninstall
 from ballast_lab.harness.control_plane import ControlPlane
@@ -21,6 +26,17 @@ from ballast_lab.harness.scheduler import scheduler
 NODES = [f"n{number}" for number in range(4)]
 SIZE = Size(nodes=4, apps=1, replicas=2, moves=100, window=4, interval=1, cpu=False)
 HPAS = "/apis/autoscaling/v2/namespaces/default/horizontalpodautoscalers"
+
+
+def _know_a_day(cluster: ControlPlane, namespace: str) -> None:
+    """As if a daemon had seen the nodes for a day, at the load that they have now."""
+    used = {"": {"cpu": 4.0, "memory": 0.3 * len(NODES) * 32 * 2**30}}
+    now = int(time.time())
+    day = {str(now - ago): used for ago in range(0, int(DAY + 2 * EVERY), int(EVERY))}
+    cluster.api.post(
+        f"/api/v1/namespaces/{namespace}/configmaps",
+        {"metadata": {"name": "ballast-state"}, "data": {"schema": SCHEMA, DAY_KEY: json.dumps(day)}},
+    )
 
 
 @contextmanager
@@ -40,6 +56,8 @@ def acting(
     installed = install(cluster, values)
     kubeconfig = cluster.account_kubeconfig(installed.namespace, installed.account)
     add_nodes(cluster.api, [node(name, cpu="16", memory="32Gi", labels={"disk": "ssd"}) for name in NODES])
+    if planners == "consolidate":
+        _know_a_day(cluster, installed.namespace)
     since = cluster.audit.here()
     try:
         with (

@@ -1,6 +1,7 @@
 """What is measured is held against what is allowed: wrong watts, late meters, pods that drain or never start."""
 
 from fractions import Fraction
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -92,7 +93,10 @@ def test_drawn_worlds_are_as_good_as_with_the_true_watts(
     told = metered().with_watts(both(each))
     closed = run(metered(), feed, world, count, count)
     open_ = run(told, feed, Simulation(world.watts, world.drain, {}, stuck), count, count)
-    assert closed.over.share <= open_.over.share + Fraction(1, 100)
+    # What drains after a fall is beyond reach, and a replica more or less may have to go.
+    falls = sum(after < before for before, after in pairwise([5000, *(watts for watts, _ in levels)]))
+    draining = Fraction(falls * drain, 15 * len(feed))
+    assert closed.over.share <= open_.over.share + Fraction(1, 100) + draining
     used, best = (sum(min(t.drawn or 0, t.watts or 0) for t in result.ticks) for result in (closed, open_))
     assert used >= Fraction(92, 100) * best
 
