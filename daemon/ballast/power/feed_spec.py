@@ -5,7 +5,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 from fractions import Fraction
-from typing import Annotated, Self
+from itertools import pairwise
+from typing import Annotated, Any, NamedTuple, Self
 
 from pydantic import Field, field_validator, model_validator
 
@@ -194,7 +195,7 @@ class ScheduleSpec(UrlAccess):
 
     csv: str | None = None
     json_path: str = "$"
-    """Path of the rows in the JSON: a list of {"time", "watts"} or of [time, watts]."""
+    """Path of the rows in the JSON: a list of {"time", "watts", "id", "ramp"} or of [time, watts, id, ramp]."""
     query: str | None = None
     freshness: str | None = None
     unit: Unit = Unit.WATT
@@ -224,27 +225,51 @@ class EnergySpec(PolicySection):
         return max(Fraction(0), self.kwh * 3_600_000 - used)
 
 
+class ScheduleRow(NamedTuple):
+    """An upper bound from a time on."""
+
+    time: Fraction
+    """Unix seconds."""
+    watts: Fraction
+    id: str | None = None
+    """The event, as its sender names it."""
+    ramp: Fraction | None = None
+    """Watts a minute by which the bound rises once the row has ended; None: at once."""
+
+
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """Rows of (Unix seconds, watts) by time; each holds until the next, the last one for ever."""
+    """Rows by time; each holds until the next, the last one for ever."""
 
-    rows: tuple[tuple[Fraction, Fraction], ...]
+    rows: tuple[ScheduleRow, ...]
 
     @classmethod
-    def of(cls, rows: Iterable[tuple[Fraction, Fraction]]) -> Self:
-        """From rows in any order."""
-        return cls(tuple(sorted(rows)))
+    def of(cls, rows: Iterable[tuple[Any, ...]]) -> Self:
+        """From rows in any order: (Unix seconds, watts), where known with id and ramp."""
+        return cls(tuple(sorted((ScheduleRow(*row) for row in rows), key=lambda row: row[:2])))
 
     def in_unit(self, unit: Unit) -> Self:
-        """The rows in watts, where they are in this unit."""
-        return self if unit is Unit.WATT else type(self)(tuple((at, watts * unit.watts) for at, watts in self.rows))
+        """The rows in watts, where their watts are in this unit; ramps always are in watts a minute."""
+        if unit is Unit.WATT:
+            return self
+        return type(self)(tuple(row._replace(watts=row.watts * unit.watts) for row in self.rows))
 
     def bound(self, now: Fraction, lead: Fraction) -> Fraction | None:
         """The lowest watts from now until `lead` seconds later; None where no row holds yet."""
-        first = max(0, bisect_right(self.rows, now, key=lambda row: row[0]) - 1)
-        return min((watts for time, watts in self.rows[first:] if time <= now + lead), default=None)
+        lowest = self.lowest(now, lead)
+        return None if lowest is None else lowest.watts
 
-    def ahead(self, now: Fraction, seconds: Fraction) -> tuple[tuple[Fraction, Fraction], ...]:
+    def lowest(self, now: Fraction, lead: Fraction) -> ScheduleRow | None:
+        """The row with the lowest watts from now until `lead` seconds later; one that has ended as far as it rose."""
+        first = self._first(now)
+        rows = [row for row in self.rows[first:] if row.time <= now + lead]
+        ended = ((row, later.time) for row, later in pairwise(self.rows[: first + 1]) if row.ramp is not None)
+        rows += [row._replace(watts=row.watts + (row.ramp or 0) * (now - end) / 60) for row, end in ended]
+        return min(rows, key=lambda row: row.watts, default=None)
+
+    def ahead(self, now: Fraction, seconds: Fraction) -> tuple[ScheduleRow, ...]:
         """The rows that hold at some time until `seconds` later."""
-        first = max(0, bisect_right(self.rows, now, key=lambda row: row[0]) - 1)
-        return tuple(row for row in self.rows[first:] if row[0] <= now + seconds)
+        return tuple(row for row in self.rows[self._first(now) :] if row.time <= now + seconds)
+
+    def _first(self, now: Fraction) -> int:
+        return max(0, bisect_right(self.rows, now, key=lambda row: row.time) - 1)

@@ -9,6 +9,7 @@ from ballast.jobs.power.falls import Falls
 from ballast.jobs.power.report import Inputs, Outcome, TickContext, TickReport
 from ballast.telemetry.feeds.budget_feed import Watts
 from tests.worlds.power import policy
+from tests.worlds.power_run import CrashPoint, Keys
 
 ONE = policy(independents=[{"ref": "ns/one", "max": 100, "wattsPerReplica": 50}])
 
@@ -32,7 +33,7 @@ def test_a_fall_is_followed_until_as_much_is_allowed_again() -> None:
         ):
             falls.add(report)
     (fall,) = falls.newest_first
-    assert (fall.id, fall.begin, fall.end, fall.source) == ("site-1", 60, 240, "meter")
+    assert (fall.id, fall.begin, fall.end, fall.source) == ("site-60", 60, 240, "meter")
     assert (fall.before, fall.allowed, fall.drawn) == (5000, 3000, 2950)
     assert fall.seconds_to_comply == 60
     assert round(fall.over_watt_hours, 2) == round(1900 / 60, 2)
@@ -57,3 +58,53 @@ def test_less_of_what_nobody_used_is_no_fall_and_a_hundred_are_kept() -> None:
         falls.add(tick(30 + 15 * number, 5000 if number % 2 else 500, 2000 if number % 2 else 450))
     assert len(falls.newest_first) == 100
     assert falls.newest_first[0].begin > falls.newest_first[-1].begin
+
+
+def test_the_next_leader_goes_on_with_the_records_and_a_standby_makes_none() -> None:
+    keys = Keys(CrashPoint())
+    first, standby = Falls("site", keys), Falls("site", keys)  # type: ignore[arg-type]
+    reports = [tick(600, 5000, 4900), tick(660, 3000, 4900), tick(675, 3000, 4900)]
+    with capture_logs() as lines:
+        for report in reports:
+            first.add(report)
+            standby.add(replace(report, inputs=replace(report.inputs, now=replace(report.inputs.now, standby=True))))
+        assert standby.newest_first == []
+        standby.forget()
+        for report in (tick(720, 3000, 2900), tick(735, 5000, 2900)):
+            standby.add(report)
+    (fall,) = standby.newest_first
+    assert (fall.id, fall.begin, fall.end, fall.seconds_to_comply) == ("site-660", 660, 735, 60)
+    assert round(fall.over_watt_hours, 2) == round(1900 / 60, 2)
+    assert [line["event"] for line in lines] == ["fall site-660: 5000 W to 3000 W, complied with after 60 s"]
+
+
+def test_a_fall_of_a_schedule_has_the_id_of_its_event() -> None:
+    falls = Falls("site")
+    falls.add(tick(0, 5000, 4900))
+    report = tick(15, 5000, 950, bound=1000)
+    watts = replace(report.inputs.watts, event="grid-7")
+    falls.add(replace(report, inputs=replace(report.inputs, watts=watts)))
+    assert falls.newest_first[0].id == "grid-7"
+
+
+def test_records_that_cannot_be_read_now_are_not_overwritten() -> None:
+    keys = Keys(CrashPoint(), {"power.falls.site": "[broken"}, unreadable=True)
+    falls = Falls("site", keys)  # type: ignore[arg-type]
+    for at, watts in ((600, 5000), (660, 3000), (720, 5000)):
+        falls.add(tick(at, watts, 2000))
+    assert not falls.newest_first
+    keys.unreadable = False
+    for at, watts in ((780, 5000), (840, 3000), (900, 5000)):
+        falls.add(tick(at, watts, 4000 if watts == 5000 else 2900))
+    assert [fall.begin for fall in falls.newest_first] == [840]
+
+
+def test_a_feed_that_trembles_makes_no_record_after_record_and_a_slow_ramp_makes_one() -> None:
+    falls = Falls("site")
+    for number in range(20):
+        falls.add(tick(15 * number, 100 - number % 2, 200))
+    assert falls.newest_first == []
+    for number in range(20, 40):
+        falls.add(tick(15 * number, 120 - number, 200))
+    assert [fall.before for fall in falls.newest_first][-1] == 100
+    assert 5 <= len(falls.newest_first) <= 10

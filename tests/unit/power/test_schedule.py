@@ -72,3 +72,32 @@ def test_the_rows_have_a_unit_of_their_own() -> None:
     rows = Schedule.of([(Fraction(0), Fraction(5)), (Fraction(600), Fraction(2))])
     assert rows.in_unit(Unit.KILOWATT).bound(Fraction(0), Fraction(60)) == 5000
     assert policy(schedule={"csv": "x.csv", "unit": "kW"}).schedule.unit is Unit.KILOWATT  # type: ignore[union-attr]
+
+
+def test_after_an_event_the_bound_rises_by_its_ramp() -> None:
+    rows = Schedule.of([(0, Fraction(5000)), (600, Fraction(1000), "a", Fraction(100)), (1200, Fraction(5000))])
+    levels = [rows.bound(Fraction(at), Fraction(0)) for at in (599, 600, 1199, 1200, 1260, 3000, 3600, 4000)]
+    assert levels == [5000, 1000, 1000, 1000, 1100, 4000, 5000, 5000]
+    lowest = rows.lowest(Fraction(540), Fraction(60))
+    assert lowest is not None
+    assert (lowest.id, rows.in_unit(Unit.KILOWATT).bound(Fraction(1260), Fraction(0))) == ("a", 1_000_100)
+
+
+def test_one_hundred_events_begin_in_time_and_end_by_their_ramp() -> None:
+    """Each bound is kept within 60 s of its begin, and the load rises by no more than the ramp allows."""
+    chance = random.Random(27)
+    for _ in range(100):
+        begin, length = chance.randint(300, 900), chance.randint(300, 1800)
+        depth, ramp = chance.randint(0, 900), chance.randint(5, 200)
+        one = policy(independents=MEMBERS, margin=0, decrease={}, increase={}, schedule={"csv": "unused"})
+        event = begin, Fraction(depth), "x", Fraction(ramp)
+        bounds = Schedule.of([(0, Fraction(1000)), event, (begin + length, Fraction(1000))])
+        ticks = (begin + length + 60 * 1000 // ramp) // 15 + 60
+        run = replay(one, samples([1000.0] * ticks), {"ns/t0": 100}, NO_DEMAND, AS_DECLARED, bounds)
+        for tick in run.ticks:
+            at = int(tick.t or 0)
+            if begin <= at < begin + length:
+                assert 10 * tick.total <= depth
+            if at >= begin + length:
+                assert 10 * tick.total <= depth + Fraction(ramp, 60) * (at - begin - length)
+        assert run.ticks[-1].total == 100

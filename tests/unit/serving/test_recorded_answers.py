@@ -20,6 +20,7 @@ from ballast.jobs.power.report import Action, Inputs, Outcome, TickContext, Tick
 from ballast.model.shape import Shape
 from ballast.placement.reservations import Purpose, Reservation
 from ballast.power.controller_state import ChangeWindow, ControllerMode, ControllerState
+from ballast.power.feed_spec import ScheduleRow
 from ballast.power.learning import Learned
 from ballast.power.sections import Need
 from ballast.serving import activity
@@ -49,7 +50,12 @@ def power_answer() -> bytes:
             Inputs(
                 one,
                 TickContext(Fraction(90), TIME + 30),
-                Watts(Fraction(500), TIME + 29, bound=Fraction(600), ahead=((Fraction(TIME + 60), Fraction(450)),)),
+                Watts(
+                    Fraction(500),
+                    TIME + 29,
+                    bound=Fraction(600),
+                    ahead=(ScheduleRow(Fraction(TIME + 60), Fraction(450)),),
+                ),
                 statuses=statuses,
                 needs={"ns/a": Need(2, None)},
                 learned=Learned({"ns/a": (99.5, 1.25), "ns/b": (50.0, 0.5)}, (10.0, 1.0)),

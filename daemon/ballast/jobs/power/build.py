@@ -161,10 +161,11 @@ def _run(
     average = Average(_consumption_range(policy))
     own = partial(_average_own_watts, budget, actuators, average, clock) if feed.needs_own else lambda: None
     schedule = None if policy.schedule is None else ScheduleReader(policy, client)
+    keys = None if shadow else context.state
     if policy.consumption is None:
-        return PolicyRun(budget, feed, own, schedule)
+        return PolicyRun(budget, feed, own, schedule, keys=keys)
     drawn = BudgetFeed(policy.model_copy(update={"feed": policy.consumption}), client, clock, metrics)
-    return PolicyRun(budget, feed, own, schedule, lambda at: drawn.read(at).watts, drawn.close)
+    return PolicyRun(budget, feed, own, schedule, lambda at: drawn.read(at).watts, drawn.close, keys)
 
 
 def _without_prometheus(policy: PowerPolicy, settings: Settings) -> Iterator[str]:

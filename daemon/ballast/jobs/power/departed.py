@@ -7,10 +7,11 @@ import msgspec
 from ballast.base.errors import NOT_JSON, ClusterError
 from ballast.cluster.state import StateStore as Keys
 from ballast.cluster.write import Result, WriteOutcome
+from ballast.jobs.power import falls
 from ballast.power.policy import PowerPolicy
 
 KEY = "power.left"
-_KINDS = ("power.state.", "power.plan.", "power.shadow.")
+_KINDS = ("power.state.", "power.plan.", "power.shadow.", falls.KEY)
 _OVER = (Result.DONE, Result.GONE)
 PAUSE = 20
 """Cycles from a failed write to the next attempt; the rights may be gone together with the last target."""

@@ -136,7 +136,7 @@ def policy_document(
         shadow=shadow,
         missing_effect=None if report.inputs.missed is None else report.inputs.missed.text,
         energy=_energy(report),
-        schedule=[(float(time), float(watts)) for time, watts in islice(report.inputs.watts.ahead, AHEAD)],
+        schedule=[(float(row.time), float(row.watts)) for row in islice(report.inputs.watts.ahead, AHEAD)],
         schedule_problem=report.inputs.watts.schedule_problem,
         targets=rows.of(report, history),
         history=list(history.points),

@@ -11,6 +11,7 @@ import structlog
 
 from ballast.answers.api import Power
 from ballast.cluster.context import Context
+from ballast.cluster.state import StateStore as Keys
 from ballast.jobs.power import sentences
 from ballast.jobs.power.budget import PolicyController
 from ballast.jobs.power.conditions import PowerEvents, report_conditions
@@ -45,12 +46,14 @@ class PolicyRun:
     """The measured consumption at a Unix time; None where unknown."""
     close: Callable[[], None] = lambda: None
     """Ends connections beside those of the feed."""
+    keys: Keys | None = None
+    """Where its records of falls are kept; None: nowhere."""
     history: PolicyHistory = field(default_factory=PolicyHistory)
     report: TickReport | None = None
     """The report of the newest tick."""
 
     def __post_init__(self) -> None:
-        self.history.falls = Falls(self.name)
+        self.falls = self.history.falls = Falls(self.name, self.keys)
 
     @property
     def name(self) -> str:
@@ -121,6 +124,7 @@ class PowerJob:
             self._new = False
             for run in self.runs:
                 run.budget.forget()
+                run.falls.forget()
             if self._leavers is not None:
                 self._leavers.forget()
         paused, hold = self._context.switches.paused("power"), self._hold()
@@ -131,6 +135,7 @@ class PowerJob:
             at=math.floor((self._wall + self._clock.monotonic() - self._steady) / self._interval) * self._every,
             wall=wall,
             hold=hold or paused,
+            standby=not self._context.leadership.is_leader(),
             confirmed=confirmed,
         )
         at = math.floor(wall / self._interval) * self._interval - self._offset
@@ -216,8 +221,9 @@ def _read(run: PolicyRun, at: float, own: Fraction | None) -> Watts:
         watts = replace(run.feed.read(at, own), consumed=run.consumed(at))
         if run.schedule is None:
             return watts
-        bound, ahead = run.schedule.bound(at), run.schedule.ahead(at)
-        return replace(watts, bound=bound, ahead=ahead, schedule_problem=run.schedule.problem)
+        row, ahead = run.schedule.lowest(at), run.schedule.ahead(at)
+        bound, event = (None, None) if row is None else (row.watts, row.id)
+        return replace(watts, bound=bound, event=event, ahead=ahead, schedule_problem=run.schedule.problem)
     except Exception as error:
         log.exception("a power feed failed unexpectedly", policy=run.name)
         return Watts(None, None, f"{type(error).__name__}: {error}", "unreadable")

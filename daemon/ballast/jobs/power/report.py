@@ -44,6 +44,8 @@ class TickContext:
     """Unix time."""
     hold: str | None = None
     """Why nothing is decided now, or None."""
+    standby: bool = False
+    """Whether another replica leads."""
     inside: Fraction = ZERO
     """Watts drawn by policies within this one."""
     confirmed: float | None = None

@@ -13,7 +13,7 @@ from statistics import median
 from ballast.base.clock import AHEAD, Clock
 from ballast.base.errors import SettingsError, TelemetryError, UsageError
 from ballast.base.metrics import Metrics
-from ballast.power.feed_spec import ConsumptionScope, FeedSpec, Semantics, remaining
+from ballast.power.feed_spec import ConsumptionScope, FeedSpec, ScheduleRow, Semantics, remaining
 from ballast.power.policy import PowerPolicy
 from ballast.power.sections import Need
 from ballast.power.values import exact
@@ -57,8 +57,10 @@ class Watts:
     """The newest time of all parts of the feed, where it is another."""
     bound: Fraction | None = None
     """The upper bound of the policy's schedule; None without one."""
-    ahead: tuple[tuple[Fraction, Fraction], ...] = ()
-    """The rows of the schedule (Unix seconds, watts) for the next day."""
+    event: str | None = None
+    """The id of the schedule's row that it comes from, if that has one."""
+    ahead: tuple[ScheduleRow, ...] = ()
+    """The rows of the schedule for the next day."""
     schedule_problem: str | None = None
     """Why the newest read of the schedule failed, or None."""
     consumed: Fraction | None = None

@@ -275,6 +275,11 @@ def trace(path: Path, *, signed: bool = False) -> Iterator[PowerSample]:
     An empty, NaN, infinite, negative or unreadable value is an invalid sample, and so is a row not later than the one
     before. An unreadable time gives NaN. Raises UsageError when the file cannot be read or has other columns.
     """
+    return (sample for sample, _ in table(path, signed=signed))
+
+
+def table(path: Path, *, signed: bool = False) -> Iterator[tuple[PowerSample, Mapping[str, str | None]]]:
+    """As `trace`, each sample with the columns of its row."""
     try:
         with path.open(newline="", encoding="utf-8-sig") as file:
             rows = csv.DictReader(file, skipinitialspace=True)
@@ -286,7 +291,7 @@ def trace(path: Path, *, signed: bool = False) -> Iterator[PowerSample]:
             for row in rows:
                 sample = _row(row["time"] or "", row["watts"] or "", newest, signed=signed)
                 newest = max(newest, sample.time) if math.isfinite(sample.time) else newest
-                yield sample
+                yield sample, row
     except OSError as error:
         raise UsageError(f"{path} cannot be read: {error.strerror}.") from error
     except (UnicodeDecodeError, csv.Error) as error:

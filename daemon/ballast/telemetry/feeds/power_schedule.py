@@ -9,10 +9,10 @@ import msgspec
 import structlog
 
 from ballast.base.errors import NOT_JSON, TelemetryError, UsageError
-from ballast.power.feed_spec import DAY, Schedule
+from ballast.power.feed_spec import DAY, Schedule, ScheduleRow
 from ballast.power.policy import PowerPolicy
 from ballast.power.values import exact
-from ballast.telemetry.feeds.power_feed import MAX_BODY, PrometheusFeed, access, pick, steps, trace, unix_time
+from ballast.telemetry.feeds.power_feed import MAX_BODY, PrometheusFeed, access, pick, steps, table, unix_time
 from ballast.telemetry.http import HttpSession
 from ballast.telemetry.prometheus_client import PrometheusClient
 
@@ -20,6 +20,9 @@ PART = "the schedule's "
 
 EVERY = 60.0
 """Seconds between two reads."""
+
+LONGEST_ID = 100
+"""Characters of an event's id that are kept."""
 
 log = structlog.get_logger("ballast.power")
 
@@ -43,8 +46,8 @@ class ScheduleReader:
         """Why the newest read failed, or None."""
         self._read = self._reader()
 
-    def bound(self, at: float) -> Fraction | None:
-        """The lowest watts from `at` (Unix seconds) until the lead later; None where none are known."""
+    def lowest(self, at: float) -> ScheduleRow | None:
+        """The row with the lowest watts from `at` (Unix seconds) until the lead later; None where none is known."""
         if self._spec is None or self._read is None:
             return None
         if self._read_at is None or not 0 <= at - self._read_at < EVERY:
@@ -54,9 +57,9 @@ class ScheduleReader:
             except (TelemetryError, UsageError, ValueError) as error:
                 self.problem = f"the schedule cannot be read: {error}"
                 log.warning("a power schedule cannot be read; the last one stays", problem=str(error))
-        return None if self._schedule is None else self._schedule.bound(exact(at), self._spec.lead)
+        return None if self._schedule is None else self._schedule.lowest(exact(at), self._spec.lead)
 
-    def ahead(self, at: float) -> tuple[tuple[Fraction, Fraction], ...]:
+    def ahead(self, at: float) -> tuple[ScheduleRow, ...]:
         """The rows that hold at some time of the day from `at` (Unix seconds) on, as last read."""
         return () if self._schedule is None else self._schedule.ahead(exact(at), DAY)
 
@@ -99,7 +102,14 @@ class ScheduleReader:
 
 def _of_file(path: Path) -> Schedule:
     """Rows that cannot be read are left out. Raises UsageError."""
-    return Schedule.of((exact(row.time), exact(row.watts)) for row in trace(path) if row.watts is not None)
+    try:
+        return Schedule.of(
+            (exact(sample.time), exact(sample.watts), *_event(row.get("id"), row.get("ramp")))
+            for sample, row in table(path)
+            if sample.watts is not None
+        )
+    except ValueError as error:
+        raise UsageError(f"{path}: {error}") from None
 
 
 def _of_document(body: bytes, path: list[str | int]) -> Schedule:
@@ -111,6 +121,21 @@ def _of_document(body: bytes, path: list[str | int]) -> Schedule:
         raise ValueError(f"expected a list of rows with time and watts ({error!r})") from None
 
 
-def _row(row: Any) -> tuple[Fraction, Fraction]:
-    time, watts = (row["time"], row["watts"]) if isinstance(row, dict) else row
-    return exact(unix_time(time)), exact(watts)
+def _row(row: Any) -> tuple[Any, ...]:
+    time, watts, *event = [row.get(key) for key in ScheduleRow._fields] if isinstance(row, dict) else row
+    identity, ramp = [*event, None, None][: max(2, len(event))]
+    return exact(unix_time(time)), exact(watts), *_event(identity, ramp)
+
+
+def _event(identity: Any, ramp: Any) -> tuple[str | None, Fraction | None]:
+    """Id and ramp of a row, where it has them. Raises ValueError."""
+    name = str(identity or "").strip()[:LONGEST_ID] or None
+    if ramp is None or ramp == "":
+        return name, None
+    try:
+        rate = exact(ramp)
+    except ValueError:
+        rate = Fraction(0)
+    if rate <= 0:
+        raise ValueError(f"ramp is {ramp!r}: expected watts a minute above 0, or nothing. Correct it.")
+    return name, rate

@@ -1,3 +1,4 @@
+import json
 import math
 from pathlib import Path
 
@@ -5,7 +6,9 @@ import pytest
 from responses import RequestsMock
 
 from ballast.base.errors import SettingsError, SourceUnavailable, UsageError
+from ballast.power.policy import PowerPolicy
 from ballast.telemetry.feeds.power_feed import CsvFeed, HttpFeed, PowerSample, PrometheusFeed, trace
+from ballast.telemetry.feeds.power_schedule import ScheduleReader, _of_document
 from ballast.telemetry.prometheus_client import PrometheusClient
 from tests.unit.telemetry.fake_prometheus import FakePrometheus, QueryRefused, Series, settings
 from tests.worlds.clock import FakeClock
@@ -147,3 +150,41 @@ def test_the_newest_row_that_is_not_in_the_future(tmp_path: Path) -> None:
     assert reader.read(10) == PowerSample(1.0, 10.0)
     assert reader.read(25) == PowerSample(None, 20.0, "no value", "unreadable")
     assert reader.read(99).watts == 3.0
+
+
+def scheduled(tmp_path: Path, text: str) -> ScheduleReader:
+    path = tmp_path / "events.csv"
+    path.write_text(text)
+    one = PowerPolicy.model_validate({"schedule": {"csv": str(path)}, "independents": [{"ref": "ns/a", "max": 1}]})
+    return ScheduleReader(one, None)
+
+
+def test_rows_of_a_schedule_may_have_an_id_and_a_ramp(tmp_path: Path) -> None:
+    reader = scheduled(tmp_path, "time, watts, id, ramp\n0,5000,,\n600,1000,grid-7,120\n1200,5000\n")
+    inside, after = reader.lowest(700), reader.lowest(1260)
+    assert inside is not None
+    assert after is not None
+    assert (inside.watts, inside.id, after.watts) == (1000, "grid-7", 1120)
+
+
+def test_a_ramp_that_cannot_be_read_is_told_and_the_last_schedule_stays(tmp_path: Path) -> None:
+    reader = scheduled(tmp_path, "time,watts,id,ramp\n0,1000,a,5\n")
+    assert reader.lowest(0) is not None
+    (tmp_path / "events.csv").write_text("time,watts,id,ramp\n0,2000,a,-5\n")
+    last = reader.lowest(120)
+    assert last is not None
+    assert last.watts == 1000
+    assert "ramp is '-5': expected watts a minute above 0" in (reader.problem or "")
+
+
+def test_a_document_of_events(tmp_path: Path) -> None:
+    rows = [{"time": 0, "watts": 5, "id": 7, "ramp": 2}, [60, 6], [120, 7, "b"], [180, 8, None, 3]]
+    schedule = _of_document(json.dumps(rows).encode(), [])
+    assert [(row.watts, row.id, row.ramp) for row in schedule.rows] == [
+        (5, "7", 2),
+        (6, None, None),
+        (7, "b", None),
+        (8, None, 3),
+    ]
+    with pytest.raises(ValueError, match="ramp"):
+        _of_document(b'[[0, 1, "a", "fast"]]', [])
