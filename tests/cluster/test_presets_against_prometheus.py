@@ -17,6 +17,7 @@ from ballast_lab.harness.prometheus import Prometheus, prometheus
 from ballast_lab.harness.tools import Tools
 
 CORES, MEMORY, LINK = 4, 16e9, 1.25e9
+PODS = 110.0
 SPAN, STEP = 1200, 15
 LAST = SPAN - 2 * STEP
 TRUTH: Mapping[str, tuple[float, ...]] = {
@@ -24,6 +25,7 @@ TRUTH: Mapping[str, tuple[float, ...]] = {
     "memory": (0.3, 0.4, 0.7),
     "disk": (0.1, 0.2, 0.3),
     "network": (0.05, 0.1, 0.2),
+    "pods": (0.1, 0.5, 0.9),
     "gpu": (0.25, 0.5, 0.75),
     "psi-cpu": (0.01, 0.02, 0.03),
     "psi-memory": (0.02, 0.03, 0.04),
@@ -40,6 +42,7 @@ NODES = [
         name=f"node-{index}",
         addresses=(("InternalIP", f"10.0.0.{index}"),),
         capacity={"cpu": float(CORES), "memory": MEMORY},
+        allocatable={"pods": PODS},
     )
     for index in range(3)
 ]
@@ -77,7 +80,7 @@ def past(tools: Tools, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tup
     ("preset", "resources"),
     [
         ("node-exporter", "cpu,memory,disk,network"),
-        ("kubelet", "cpu,memory"),
+        ("kubelet", "cpu,memory,pods"),
         ("windows-exporter", "cpu,memory,disk,network"),
         ("dcgm", "gpu"),
         ("psi", "psi-cpu,psi-memory,psi-io"),
@@ -219,6 +222,7 @@ def _scrape(node: int, passed: float, address: str) -> Samples:
     kubelet = {"instance": f"{address}:10250", "job": "kubelet", "node": f"node-{node}"}
     yield "node_cpu_usage_seconds_total", kubelet, truth["cpu"] * CORES * passed
     yield "node_memory_working_set_bytes", kubelet, truth["memory"] * MEMORY
+    yield "kubelet_running_pods", kubelet, truth["pods"] * PODS
     yield "windows_memory_physical_total_bytes", windows, MEMORY
     yield "windows_logical_disk_idle_seconds_total", {**windows, "volume": "C:"}, (1 - truth["disk"]) * passed
     yield "windows_net_bytes_received_total", {**windows, "nic": "Intel"}, bytes_sent

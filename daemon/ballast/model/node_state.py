@@ -17,6 +17,8 @@ from ballast.model.node import Node
 from ballast.model.sample import Bools, Floats
 
 ALWAYS_NEEDED = ("cpu", "memory")
+AMOUNTS = (*ALWAYS_NEEDED, "pods")
+"""Resources of which nodes have amounts; of others there are ratios alone."""
 """Resources of every node, wherever they are configured. Others may be missing: not each node has a GPU."""
 
 

@@ -196,33 +196,36 @@ class Need:
 
 
 class Needs(PolicySection):
-    """What tells how many replicas a workload needs: a PromQL query for its `load` per replica or its `latency`.
+    """What tells how many replicas a workload needs: a query for its `load` per replica, its `latency` or a `hold`.
 
-    `target` is the load a replica should have, or the highest good latency. It keeps `floor` replicas while it needs
-    them, whatever the watts are.
+    `target` is the load a replica should have, the highest good latency, or the value of `hold` above which the count
+    stays. It keeps `floor` replicas while it needs them, whatever the watts are.
     """
 
     load: str | None = None
     latency: str | None = None
+    hold: str | None = None
     target: Positive
     floor: PositiveCount | None = None
 
     @model_validator(mode="after")
     def _one(self) -> Self:
-        if (self.load is None) == (self.latency is None):
-            raise ValueError("expected either load or latency")
+        if [self.load, self.latency, self.hold].count(None) != 2:
+            raise ValueError("expected one of load, latency and hold")
         return self
 
     @property
     def query(self) -> str:
         """The query that is given."""
-        return self.load or self.latency or ""
+        return self.load or self.latency or self.hold or ""
 
     def of(self, value: Fraction | None, count: int) -> Need:
         """Of `count` replicas: ceil(count · load / target), or all of them above the target latency.
 
-        Where it is unknown, all are needed and more may come.
+        Where it is unknown, all are needed and more may come. `hold` above its target, or unknown, needs just these.
         """
+        if self.hold is not None:
+            return Need(count, count) if value is None or value > self.target else Need(0)
         if value is None:
             return Need(count)
         if self.load is not None:

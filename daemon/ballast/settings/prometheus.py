@@ -20,7 +20,7 @@ _NODES = ("cpu", "memory", "disk", "network")
 BUILT_IN_PRESETS: Mapping[str, tuple[str, ...]] = {
     "node-exporter": _NODES,
     "kube-prometheus": _NODES,
-    "kubelet": ("cpu", "memory"),
+    "kubelet": ("cpu", "memory", "pods"),
     "windows-exporter": _NODES,
     "dcgm": ("gpu",),
     "psi": ("psi-cpu", "psi-memory", "psi-io"),

@@ -141,9 +141,9 @@ class TelemetrySettings(SettingsPart):
         ResourceSetting(name="cpu"),
         ResourceSetting(name="memory"),
     )
-    """Names among cpu, memory, disk, network, gpu, psi-cpu, psi-memory, psi-io, or a map such as {"cpu": {}, "gpu":
-    {"query": "...", "freshness": "...", "node_label": "Hostname"}}; a query gives a ratio 0..1 per node, freshness the
-    Unix time of its newest sample; an entry for a known name overrides its preset."""
+    """Names among cpu, memory, disk, network, pods, gpu, psi-cpu, psi-memory, psi-io, or a map such as {"cpu": {},
+    "gpu": {"query": "...", "freshness": "...", "node_label": "Hostname"}}; a query gives a ratio 0..1 per node,
+    freshness the Unix time of its newest sample; an entry for a known name overrides its preset."""
 
     node_label: Annotated[str | None, Written(_label_names, {"type": ["string", "array", "null"]})] = None
     """Label of the series that holds the node's name, such as node or k8s.node.name; of several, separated by commas,

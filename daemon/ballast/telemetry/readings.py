@@ -324,11 +324,13 @@ class ReadingBuilder:
         return table if question.preset is None else replace(table, values=rounded(table.values))
 
     def _capacity(self, resource: str, rows: Ints, names: NodeNames) -> Floats:
-        """[series] cores, bytes, or bytes per second of the link by NETWORK_SPEED; NaN where it is unknown."""
+        """[series] cores, bytes, pods, or bytes per second of the link by NETWORK_SPEED; NaN where it is unknown."""
         known = np.full(len(names) + 1, np.nan)
         for index, node in enumerate(names.nodes):
             amount = node.capacity.get(resource) if resource in ("cpu", "memory") else None
-            if resource == "network":
+            if resource == "pods":
+                amount = node.allocatable.get(resource)
+            elif resource == "network":
                 amount = self._settings.telemetry.speed_of(node.name)
             known[index] = np.nan if amount is None else amount
         return known[np.where(rows >= 0, rows, len(names))]

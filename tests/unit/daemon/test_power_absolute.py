@@ -236,6 +236,23 @@ def test_a_service_level_keeps_its_floor_and_the_others_give() -> None:
     assert one.total == 5
 
 
+def test_a_condition_holds_a_count_in_both_directions() -> None:
+    needs = {"hold": "incident_open", "target": 0.5, "floor": 40}
+    one = power_run({"needs": needs}, {})
+    one.run([200.0] * 2)
+    section = one.policy.places["ns/t0"].member.needs
+    assert section is not None
+    for value in (Fraction(1), None):
+        one.needed = {"ns/t0": section.of(value, 10)}
+        one.run([120.0] * 2)
+        assert one.cluster.counts == {"ns/t0": 10, "ns/t1": 2}
+        one.run([1000.0] * 8)
+        assert one.cluster.counts["ns/t0"] == 10
+    one.needed = {"ns/t0": section.of(Fraction(0), 10)}
+    one.run([60.0] * 2)
+    assert one.total == 6
+
+
 def test_the_extra_pods_of_a_rollout_draw_their_watts(one: PowerRun) -> None:
     workload = Workload("Deployment", "ns", "t0", replicas=10, present=13, rolling=True)
     one.cluster.standing["ns/t0"] = {"rolling": True, "workload": workload}

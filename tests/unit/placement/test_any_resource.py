@@ -88,6 +88,20 @@ def test_a_hot_disk_is_relieved_where_it_has_a_limit() -> None:
     assert [step.pod for step in planned("relieve", found, tight).steps] == ["shop/a"]
 
 
+def test_too_many_pods_on_a_node_are_relieved_where_they_have_a_limit() -> None:
+    small = {"cpu": 40.0, "memory": 16e10, "pods": 10.0}
+    nodes = [Node("n1", allocatable=small), Node("n2", allocatable={**small, "pods": 40.0})]
+    pods = [pod(f"p{number}", "n1") for number in range(9)]
+    usage = {f"shop/p{number}": {"cpu": 0.1, "memory": 1e6} for number in range(9)}
+    load = np.array([[0.3, 0.2, 0.9], [0.3, 0.2, 0.0]])
+    found = layout(nodes, pods, ("cpu", "memory", "pods"), load, usage)
+    assert planned("relieve", found, Aims()).steps == ()
+    plan = planned("relieve", found, Aims(high={"pods": 0.85}, low={"pods": 0.7}, max_moves=9))
+    step = plan.steps[0]
+    assert (step.target, step.gain, step.used["pods"]) == ("n2", pytest.approx(0.1), 1.0)
+    assert plan.after["pods"] == pytest.approx((0.8 - 0.025) / 2)
+
+
 def test_weights_decide_what_is_evened_out() -> None:
     nodes = [node("n1"), node("n2")]
     pods = [pod("a", "n1"), pod("b", "n2"), pod("c", "n2")]

@@ -13,7 +13,7 @@ from ballast.actuation.eviction.records import Loads, Running, StepRecord
 from ballast.answers.evictions import Measured
 from ballast.eviction.plan import Move
 from ballast.model.node import Node
-from ballast.model.node_state import ALWAYS_NEEDED
+from ballast.model.node_state import AMOUNTS
 from ballast.model.snapshot import Snapshot
 from ballast.placement.planners.load_spread import deviations
 
@@ -44,8 +44,7 @@ def _on(node: Node, used: Mapping[str, float], sign: float = 1.0) -> dict[str, f
     return {
         resource: round(sign * amount / whole, 6)
         for resource, amount in used.items()
-        if (whole := node.allocatable.get(resource, 0.0) if resource in ALWAYS_NEEDED else 1.0)
-        and math.isfinite(amount)
+        if (whole := node.allocatable.get(resource, 0.0) if resource in AMOUNTS else 1.0) and math.isfinite(amount)
     }
 
 

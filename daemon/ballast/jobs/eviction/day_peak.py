@@ -14,7 +14,7 @@ from ballast.base.errors import BallastError, ClusterError
 from ballast.cluster.context import Context
 from ballast.model.duration import DAY
 from ballast.model.node import Node
-from ballast.model.node_state import ALWAYS_NEEDED
+from ballast.model.node_state import AMOUNTS
 from ballast.model.sample import Floats, Reading
 from ballast.model.snapshot import Snapshot
 from ballast.telemetry.node_names import NodeNames
@@ -217,4 +217,4 @@ def _together(load: Floats, resources: Sequence[str], nodes: Sequence[Node]) -> 
 
 
 def _whole(node: Node, resource: str) -> float:
-    return node.allocatable.get(resource, 0.0) if resource in ALWAYS_NEEDED else 1.0
+    return node.allocatable.get(resource, 0.0) if resource in AMOUNTS else 1.0

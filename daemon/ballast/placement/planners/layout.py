@@ -8,7 +8,7 @@ import numpy as np
 from ballast.model.devices import MILLI, PARTS, claim_in, devices_of, parts_of
 from ballast.model.limits import Weights, shares
 from ballast.model.node import Node
-from ballast.model.node_state import ALWAYS_NEEDED
+from ballast.model.node_state import ALWAYS_NEEDED, AMOUNTS
 from ballast.model.node_weights import NodeWeights, node_factors
 from ballast.model.pod import Pod
 from ballast.model.sample import Bools, Floats, Ints
@@ -43,7 +43,7 @@ class Layout:
     `pool` [node] numbers the pools. `profiles` [profile, kind] are the distinct requests of all unfinished pods, also
     of those the scheduler has not tried yet, without the kind `pods`; `frequency` [profile] is how many have them.
 
-    Resources beside cpu and memory are ratios of their node: a `whole` is 1, and `used` is a pod's part of the ratio.
+    Resources beside cpu, memory and pods are ratios of their node: a `whole` is 1, and `used` is a pod's part of it.
     A node that is measured, but not of such a resource, does not have it: it is not `there` [node, resource], its
     `whole` is infinite and it stays unknown in `load`. `weights` [resource] sum to 1.
     """
@@ -116,7 +116,7 @@ def layout(
     np.subtract.at(free, on[present], requests[present])
     loads = np.array(load, float).reshape(len(nodes), len(resources))[order]
     whole = np.array(
-        [[node.allocatable.get(name, 0.0) if name in ALWAYS_NEEDED else 1.0 for name in resources] for node in ordered],
+        [[node.allocatable.get(name, 0.0) if name in AMOUNTS else 1.0 for name in resources] for node in ordered],
         float,
     ).reshape(len(nodes), len(resources))
     loads = np.where(whole > 0, loads, np.nan)
@@ -207,7 +207,9 @@ def _used(
     cpu_there = load[:, resources.index("cpu")] * cores if "cpu" in resources else np.zeros(len(nodes))
     devices = asked @ np.array([1 / MILLI if kind == IN_PARTS else float(is_device(kind)) for kind in kinds])
     for column, name in enumerate(resources):
-        if name not in ALWAYS_NEEDED:
+        if name == PODS:
+            used[:, column] = 1.0
+        elif name not in ALWAYS_NEEDED:
             share = pod_shares(name, pods, on, present, usage, devices, cpu, cpu_there)
             used[:, column] = share * np.append(np.nan_to_num(load[:, column]), 0.0)[on]
     return used

@@ -10,6 +10,7 @@ REPLICA_LABELS = ("prometheus_replica", "replica")
 """What tells replicas of Prometheus apart."""
 BYTES = "bytes"
 CORES = "cores"
+PODS = "pods"
 STARVED_LABEL = "ballast_starved"
 _MOST_STOLEN = 0.99
 CONTAINERS = ('container!=""', 'container!="POD"')
