@@ -10,7 +10,7 @@ from ballast.model.sample import Reading
 from ballast.settings import Settings
 from ballast.telemetry import presets
 from ballast.telemetry import responses as decoding
-from ballast.telemetry.error_messages import TooLarge
+from ballast.telemetry.error_messages import TooLarge, TooSlow
 from ballast.telemetry.mixing import Difference
 from ballast.telemetry.node_names import NodeNames
 from ballast.telemetry.pods import NEWEST, PodAnswers, ages, named_by_pod
@@ -50,7 +50,7 @@ class PrometheusSource:
         return next(self._assembly.readings(grid, query_set, self._ask(query_set, grid, raw=raw), names))
 
     def backfill(self, start: float, end: float, step: float, names: NodeNames) -> Iterator[Reading]:
-        """Asks in pieces: few enough points for the server's limit, the body limit and a short decoding.
+        """Asks in pieces: few enough points for the server's limits and time, the body limit and a short decoding.
 
         A resource that failed is not asked again; its sentence is in every later reading.
         """
@@ -59,7 +59,7 @@ class PrometheusSource:
         while left:
             grid = Grid(start, step, min(piece, left))
             answers = self._ask(query_set, grid)
-            if grid.count > 1 and _too_large(answers):
+            if grid.count > 1 and _too_much(answers):
                 piece = most = grid.count // 2
                 continue
             yield from self._assembly.readings(grid, query_set, answers, names)
@@ -179,10 +179,10 @@ class PrometheusSource:
         return table
 
 
-def _too_large(answers: Answers) -> bool:
-    return any(
-        isinstance(one, (TooLarge, AnswersInFlight)) for one in (*answers.values.values(), *answers.newest.values())
-    )
+def _too_much(answers: Answers) -> bool:
+    """Whether fewer times at once may succeed."""
+    reasons = (TooLarge, TooSlow, AnswersInFlight)
+    return any(isinstance(one, reasons) for one in (*answers.values.values(), *answers.newest.values()))
 
 
 def _next_piece(answers: Answers) -> int:

@@ -60,13 +60,21 @@ def answers(url: str) -> bool:
 
 @contextmanager
 def prometheus(
-    tools: Tools, folder: Path, targets: Sequence[Target], *, interval: str = "1s", rules: Path | None = None
+    tools: Tools,
+    folder: Path,
+    targets: Sequence[Target],
+    *,
+    interval: str = "1s",
+    rules: Path | None = None,
+    native: bool = False,
+    remote: Sequence[str] = (),
 ) -> Iterator[Prometheus]:
-    """Scrapes the targets, and evaluates `rules`, until the block ends."""
-    groups = [
-        {"targets": [target.address], "labels": {"instance": target.instance, "__metrics_path__": target.path}}
-        for target in targets
-    ]
+    """Scrapes the targets, and evaluates `rules`, until the block ends.
+
+    `native`: it scrapes itself too, whose histograms are native. `remote`: URLs of others that its queries read too.
+    """
+    port = free_port()
+    jobs = {"node-exporter": targets, **({"itself": [Target(f"127.0.0.1:{port}", "itself")]} if native else {})}
     config = folder / "prometheus.yaml"
     config.write_text(
         yaml.safe_dump(
@@ -75,13 +83,16 @@ def prometheus(
                     "scrape_interval": interval,
                     "scrape_timeout": interval,
                     "evaluation_interval": interval,
+                    "scrape_native_histograms": native,
                 },
                 "rule_files": [] if rules is None else [str(rules)],
-                "scrape_configs": [{"job_name": "node-exporter", "static_configs": groups}],
+                "scrape_configs": [
+                    {"job_name": job, "static_configs": _groups(scraped)} for job, scraped in jobs.items()
+                ],
+                "remote_read": [{"url": f"{url}/api/v1/read", "read_recent": True} for url in remote],
             },
         )
     )
-    port = free_port()
     url = f"http://127.0.0.1:{port}"
     command = [
         tools.prometheus / "prometheus",
@@ -97,6 +108,13 @@ def prometheus(
         yield Prometheus(url, process)
     finally:
         process.stop()
+
+
+def _groups(targets: Sequence[Target]) -> list[dict[str, Any]]:
+    return [
+        {"targets": [target.address], "labels": {"instance": target.instance, "__metrics_path__": target.path}}
+        for target in targets
+    ]
 
 
 class NodeExporter(Process):

@@ -1,4 +1,5 @@
 import pytest
+from requests import ReadTimeout
 from responses import RequestsMock
 
 from ballast.telemetry import prometheus as module
@@ -120,6 +121,22 @@ def test_pieces_are_halved_where_a_server_says_that_they_are_too_large(
     assert [len(reading.samples["cpu"].rows) for reading in readings] == [3] * 20
     assert not any(reading.problems for reading in readings)
     assert len(prometheus.queries) < 3 * 15, "what was too large once is not tried again"
+
+
+def test_pieces_are_halved_where_a_server_is_too_slow(wire: RequestsMock) -> None:
+    prometheus = FakePrometheus(healthy)
+
+    def evaluate(query: str, time: float) -> list[Series]:
+        form = prometheus.forms[-1]
+        if "node_cpu" in query and "end" in form and float(form["end"]) - float(form["start"]) > 2 * STEP:
+            raise ReadTimeout("read timed out")
+        return healthy(query, time)
+
+    prometheus.evaluate = evaluate
+    prometheus.serve(wire)
+    readings = list(source().backfill(START, START + 19 * STEP, STEP, named(3)))
+    assert [len(reading.samples["cpu"].rows) for reading in readings] == [3] * 20
+    assert not any(reading.problems for reading in readings)
 
 
 def test_a_resource_that_is_too_large_at_any_size_costs_only_itself(wire: RequestsMock) -> None:
