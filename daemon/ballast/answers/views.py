@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 from msgspec import Meta, field
 
 from ballast.answers.api import NAMESPACED, UNIX, Answer, Numbers
+from ballast.answers.ledger import Outlook
 
 
 class FleetNames(Answer):
@@ -165,6 +166,9 @@ class Today(Answer):
     plans: Annotated[int, Meta(description="of the last 50 that this leader has made")]
     moves: Annotated[int, Meta(description="pods in these plans, which in dry-run would have moved")]
     replicas: Annotated[int, Meta(description="replicas that power policies of this leader added and removed")]
+    would: Annotated[
+        Mapping[str, Outlook], Meta(description="what parts in dry-run would have brought, by `day` and `week`")
+    ] = {}
 
 
 class Obstacle(Answer):

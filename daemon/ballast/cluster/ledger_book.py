@@ -39,7 +39,7 @@ class LedgerBook:
         self._loading = threading.Lock()
         self._ledger: Ledger | None = None
         self._early = Ledger()
-        self._seen: deque[tuple[float, int]] = deque(maxlen=OBSERVATIONS)
+        self._seen: deque[tuple[float, int, int | None]] = deque(maxlen=OBSERVATIONS)
         self._saved, self._saved_at, self._urgent = "", -math.inf, False
 
     def forget(self) -> None:
@@ -48,10 +48,10 @@ class LedgerBook:
             self._ledger, self._early = None, Ledger()
             self._saved, self._saved_at, self._urgent = "", -math.inf, False
 
-    def observe(self, time: float, hot: int) -> None:
-        """How many nodes were hot at a snapshot; on every replica."""
+    def observe(self, time: float, hot: int, would: int | None = None) -> None:
+        """How many nodes were hot at a snapshot, and would have been with evictions on; on every replica."""
         with self._lock:
-            self._seen.append((time, hot))
+            self._seen.append((time, hot, would))
 
     def add(self, time: float, amounts: Mapping[str, float], *, urgent: bool = False) -> None:
         """Adds amounts, named as in a row of the ledger; `urgent` ones are saved as soon as possible."""
@@ -116,14 +116,16 @@ class LedgerBook:
         """With the lock held: what was observed after what is counted already."""
         if self._ledger is None or not self._seen:
             return
-        ledger, newest = self._ledger, max(time for time, _ in self._seen)
+        ledger, newest = self._ledger, max(time for time, *_ in self._seen)
         until = ledger.until.get(HOT, -math.inf)
         if until > newest + HOUR:  # A clock was ahead.
             until = -math.inf
-        for time, hot in sorted(self._seen):
+        for time, hot, would in sorted(self._seen, key=lambda seen: seen[0]):
             if time <= until:
                 continue
-            passed = time - until
-            ledger.add(time, hot_node_minutes=hot * passed / 60 if passed <= self._gap else 0.0)
+            minutes = (time - until) / 60 if time - until <= self._gap else 0.0
+            ledger.add(time, hot_node_minutes=hot * minutes)
+            if would is not None:
+                ledger.add(time, would_spare_hot_node_minutes=(hot - would) * minutes)
             until = time
         ledger.until[HOT] = until

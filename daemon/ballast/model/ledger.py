@@ -15,7 +15,10 @@ _DIGITS = 4
 
 
 class LedgerRow(msgspec.Struct, array_like=True):
-    """`begin` is Unix seconds. None: nothing is known of that amount in that time."""
+    """`begin` is Unix seconds. None: nothing is known of that amount in that time.
+
+    `would_*` are what parts in dry-run would have done and spared, had they been on; below 0 they would have added.
+    """
 
     begin: int
     evicted: int = 0
@@ -27,6 +30,9 @@ class LedgerRow(msgspec.Struct, array_like=True):
     hot_node_minutes: float | None = None
     over_watt_hours: float | None = None
     unmet_watt_hours: float | None = None
+    would_evict: float | None = None
+    would_spare_hot_node_minutes: float | None = None
+    would_spare_over_watt_hours: float | None = None
 
     def add(self, other: LedgerRow) -> None:
         """Adds the amounts of `other`; an unknown amount adds nothing and leaves what was known."""
@@ -39,7 +45,16 @@ class LedgerRow(msgspec.Struct, array_like=True):
 
 
 COUNTS = ("evicted", "refused", "failed", "label_writes")
-AMOUNTS = ("predicted", "measured", "hot_node_minutes", "over_watt_hours", "unmet_watt_hours")
+AMOUNTS = (
+    "predicted",
+    "measured",
+    "hot_node_minutes",
+    "over_watt_hours",
+    "unmet_watt_hours",
+    "would_evict",
+    "would_spare_hot_node_minutes",
+    "would_spare_over_watt_hours",
+)
 
 
 class _Stored(msgspec.Struct):

@@ -315,7 +315,10 @@ class Daemon:
     def _observe_heat(self, snapshot: Snapshot) -> None:
         """Where no node is known, nobody knows how many are hot."""
         if snapshot.known.any():
-            self.context.ledger.observe(snapshot.time, int(hot_of(snapshot, self.board.high).sum()))
+            high, would = self.board.high, None
+            if self.context.settings.eviction.mode is Mode.DRY_RUN and self.context.leadership.is_leader():
+                would = int(hot_of(snapshot, high, self.eviction.imagined()).sum())
+            self.context.ledger.observe(snapshot.time, int(hot_of(snapshot, high).sum()), would)
 
     def _record(self, cycle: CycleRecord) -> None:
         with self._cycles_lock:

@@ -230,11 +230,19 @@ def spread_of(snapshot: Snapshot) -> Floats:
     return deviations(snapshot.primary.mean.T, counted, np.array(pools, np.int64))
 
 
-def hot_of(snapshot: Snapshot, high: Mapping[str, float]) -> NDArray[np.bool_]:
-    """[node]: whether a resource is at or above its threshold."""
-    limits = np.array([high.get(name, np.inf) for name in snapshot.resources])
+def hot_of(
+    snapshot: Snapshot, high: Mapping[str, float], changes: Mapping[str, Mapping[str, float]] | None = None
+) -> NDArray[np.bool_]:
+    """[node]: whether a resource is at or above its threshold; with {node: {resource: change of load}}."""
+    limits, load = np.array([high.get(name, np.inf) for name in snapshot.resources]), snapshot.primary.mean
+    if changes:
+        load = load.copy()
+        for node, by_resource in changes.items():
+            for name, change in by_resource.items():
+                if node in snapshot.rows and (row := snapshot.resource(name)) is not None:
+                    load[row, snapshot.rows[node]] += change
     with np.errstate(invalid="ignore"):
-        return np.asarray((snapshot.primary.mean >= limits[:, None]).any(axis=0))
+        return np.asarray((load >= limits[:, None]).any(axis=0))
 
 
 def bars_of(load: Floats) -> NDArray[np.int64]:

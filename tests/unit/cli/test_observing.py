@@ -11,9 +11,9 @@ from ballast.base.errors import BallastError, UsageError
 from ballast.cli.app import app
 from ballast.cli.observing import remote
 from ballast.cli.observing.overview import hot, limits_of, spread
-from ballast.cli.observing.report import AMOUNTS, COUNTS
 from ballast.cli.output import paint
 from ballast.cli.place import Place
+from ballast.model.ledger import AMOUNTS, COUNTS
 
 Daemon = Callable[..., str]
 NOON = 1_795_348_800.0
@@ -97,6 +97,24 @@ def test_a_balanced_cluster_with_nothing_wrong_exits_0(daemon: Daemon) -> None:
     assert "spread    cpu 0.100, memory 0.000" in result.stdout
     assert "eviction dry-run (paused: paused by ballast-switches)" in result.stdout
     assert "wrong     nothing" in result.stdout
+
+
+def test_what_switching_on_would_have_brought_stands_beside_the_switch(daemon: Daemon) -> None:
+    documents = answers([node("a", 0.3)])
+    documents["ledger"]["days"] = [
+        day(2, would_evict=40, hot_node_minutes=600.0, would_spare_hot_node_minutes=480.0),
+        day(1, hot_node_minutes=6000.0),
+        day(0, would_evict=3, hot_node_minutes=60.0, would_spare_hot_node_minutes=-6.0, over_watt_hours=9.0,
+            would_spare_over_watt_hours=7.5),
+    ]  # fmt: skip
+    url = daemon(documents)
+    shown = run("status", "--url", url).stdout
+    assert (
+        "dry-run   evictions: 3 pods moved, 0.1 more hot node-hours than 1.0; in 7 days 43 pods moved, "
+        "7.9 of 11.0 hot node-hours fewer" in shown
+    )
+    assert "          power: 7.5 of 9.0 Wh above the feed fewer; in 7 days 7.5 of 9.0 Wh above the feed fewer" in shown
+    assert json.loads(run("status", "--url", url, "-o", "json").stdout)["would"]["week"]["evict"] == 43
 
 
 def trouble(name: str, rank: str, message: str) -> dict[str, Any]:

@@ -95,3 +95,11 @@ def test_a_clock_that_was_ahead_does_not_stop_the_count() -> None:
     book.observe(AT, 3)
     book.observe(AT + 60, 3)
     assert hot(book.current()) == 3.0
+
+
+def test_what_evictions_would_spare_counts_only_where_a_dry_run_told() -> None:
+    book = Replicas().book()
+    for minute, would in enumerate((None, 1, 1, 3, None)):
+        book.observe(AT + 60 * minute, 2, would)
+    row = book.current().hours(AT + 1800)[-1]
+    assert (row.hot_node_minutes, row.would_spare_hot_node_minutes) == (8.0, 1.0 + 1.0 - 1.0)

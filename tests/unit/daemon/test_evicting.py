@@ -116,6 +116,19 @@ def test_limits_and_rests_count_the_steps_of_a_dry_run(calm: Rig) -> None:
     assert "rate" in told
 
 
+def test_a_dry_run_goes_on_from_what_it_would_have_moved(calm: Rig) -> None:
+    daemon = evicting(calm, "dry-run", EVICTION__COOLDOWN="1s", EVICTION__PLANNERS="relieve")
+    planned: list[tuple[str, str]] = []
+    for _ in range(4):
+        cycle(calm, daemon)
+        planned += [(step.pod, step.source) for step in daemon.board.plans[0].steps]
+    assert len(set(planned)) == len(planned) >= 2, "what would be gone is not moved once more"
+    assert {source for _, source in planned} <= daemon.eviction.imagined().keys()
+    hour = get(daemon, "/api/v1/ledger").json()["hours"][-1]
+    assert hour["would_evict"] == len(planned)
+    assert hour["would_spare_hot_node_minutes"] is not None
+
+
 def test_a_node_has_to_be_hot_for_some_windows_in_a_row(calm: Rig) -> None:
     daemon = evicting(calm, cycles=2, EVICTION__CONFIRMATIONS="6", EVICTION__PLANNERS="relieve")
     told = evict(daemon)

@@ -50,9 +50,14 @@ def _on(node: Node, used: Mapping[str, float], sign: float = 1.0) -> dict[str, f
 
 def together(steps: Iterable[StepRecord]) -> dict[str, dict[str, float]]:
     """The predicted changes of several steps, by node."""
+    return sum_of(step.load for step in steps)
+
+
+def sum_of(changes: Iterable[Loads]) -> dict[str, dict[str, float]]:
+    """{node: {resource: change of load}} of several such."""
     sums: dict[str, dict[str, float]] = {}
-    for step in steps:
-        _add(sums, step.load)
+    for change in changes:
+        _add(sums, change)
     return sums
 
 

@@ -13,6 +13,7 @@ from ballast.actuation.eviction.recorder import EvictionRecorder
 from ballast.actuation.eviction.records import SKEW, Running, StepRecord, StepStatus
 from ballast.actuation.eviction.replacement_reservations import ReplacementReservations
 from ballast.actuation.eviction.requests import EvictionResponse, answer, eviction, nomination
+from ballast.actuation.eviction.shadow import Shadow
 from ballast.actuation.eviction.surge import Surges
 from ballast.base.clock import Clock
 from ballast.base.metrics import Metrics
@@ -167,6 +168,7 @@ class Evictor:
         self._errors = ApiErrors(metrics, clock)
         self._forbidden = 0
         self._imagined: list[StepRecord] = []
+        self.shadow = Shadow()
 
     def history(self) -> History:
         """What earlier evictions mean for the gate. The caller adds what it knows itself: acting, leader, paused,
@@ -281,6 +283,7 @@ class Evictor:
         past = past_eviction(step, running.kind, at_once(judge, pod), imagined=True)
         self.recorder.record(past, pod)
         self._imagined.append(step)
+        self.shadow.move(step)
         return self._report(running, Attempt(move.pod, DRY_RUN))
 
     def _surge(self, running: Running, step: StepRecord, pod: Pod, deployment: Workload, judge: Gate) -> Tried:

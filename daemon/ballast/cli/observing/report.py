@@ -9,9 +9,8 @@ import typer
 from ballast.cli.observing.remote import find
 from ballast.cli.output import LiveOutput, LiveOutputOption
 from ballast.cli.place import ContextOption, KubeconfigOption, NamespaceOption, Place, UrlOption
+from ballast.model.ledger import AMOUNTS, COUNTS
 
-COUNTS = ("evicted", "refused", "failed", "label_writes")
-AMOUNTS = ("predicted", "measured", "hot_node_minutes", "over_watt_hours", "unmet_watt_hours")
 COLUMNS = {
     "evicted": "EVICTED",
     "refused": "REFUSED",
@@ -47,7 +46,7 @@ def total(rows: Sequence[Row]) -> dict[str, Any]:
     """The sums; None for an amount that no row knows."""
     sums: dict[str, Any] = {name: sum(row[name] for row in rows) for name in COUNTS}
     for name in AMOUNTS:
-        known = [row[name] for row in rows if row[name] is not None]
+        known = [row[name] for row in rows if row.get(name) is not None]
         sums[name] = round(sum(known), 4) if known else None
     return sums
 

@@ -3,8 +3,10 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import msgspec
 import typer
 
+from ballast.answers.ledger import LedgerAnswer, Outlook, in_words, outlook
 from ballast.cli.observing.overview import broken, hot, limits_of, spread, wrong
 from ballast.cli.observing.remote import NoAnswer, Remote, find
 from ballast.cli.output import LiveOutput, LiveOutputOption, paint
@@ -39,6 +41,7 @@ def overview(remote: Remote) -> dict[str, Any]:
     nodes = nodes_of(remote)
     limits = limits_of(remote.json("/api/v1/config"))
     heated = hot(nodes["nodes"], limits)
+    ledger = msgspec.convert(remote.json("/api/v1/ledger"), LedgerAnswer)
     known = any(node["state"] == "known" for node in nodes["nodes"])
     return {
         "address": remote.address,
@@ -51,7 +54,8 @@ def overview(remote: Remote) -> dict[str, Any]:
         "spread": spread(nodes["nodes"], nodes["resources"]),
         "hot": heated,
         "parts": {part: {"mode": mode, "paused": now["paused"].get(part)} for part, mode in now["modes"].items()},
-        "today": remote.json("/api/v1/ledger")["days"][-1],
+        "today": msgspec.to_builtins(ledger.days[-1]),
+        "would": msgspec.to_builtins({"today": outlook(ledger.days[-1:]), "week": outlook(ledger.days[-7:])}),
         "wrong": wrong(now),
     }
 
@@ -81,6 +85,7 @@ def screen(found: Mapping[str, Any]) -> str:
         lines += [f"  hot     and {more} more; see `ballast top`"] if more > 0 else []
     lines += [f"parts     {', '.join(_part(name, state) for name, state in found['parts'].items())}"]
     lines += [f"today     {_today(found['today'])}"]
+    lines += _would({span: msgspec.convert(seen, Outlook) for span, seen in found["would"].items()})
     lines += _wrong(found["wrong"])
     return "\n".join(lines)
 
@@ -96,6 +101,13 @@ def _wrong(problems: Sequence[Mapping[str, str]]) -> list[str]:
     ]
     lines += [f"hints     {len(hints)}, nothing is wrong with them"] if hints else []
     return lines + [f"  {hint['type']}: {hint['message']}" for hint in hints]
+
+
+def _would(spans: Mapping[str, Outlook]) -> list[str]:
+    """What switching parts from dry-run to on would have brought, a line a part."""
+    words = {span: in_words(seen) for span, seen in spans.items()}
+    lines = [f"{today}; in 7 days {week.partition(': ')[2]}" for today, week in zip(*words.values(), strict=False)]
+    return [f"{'dry-run' if not row else '':8}  {line}" for row, line in enumerate(lines)]
 
 
 def spread_words(values: Mapping[str, float | None]) -> str:

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 import msgspec
 from msgspec import UNSET
 
-from ballast.actuation.eviction.evictor import Attempt, Evictor
+from ballast.actuation.eviction.evictor import DRY_RUN, Attempt, Evictor
 from ballast.actuation.eviction.node_marks import EmptyNodes
 from ballast.answers.evictions import Concentration, Eviction, Limits, MeasuredShare, Plan, Verdict
 from ballast.cluster.context import Context
@@ -31,12 +31,12 @@ class PlanExecutor:
     def __init__(
         self, context: Context, *, board: Board, moments: Moments, evictor: Evictor, empty: EmptyNodes
     ) -> None:
-        self._settings, self._clock = context.settings.eviction, context.clock
+        self._settings, self._clock, self._ledger = context.settings.eviction, context.clock, context.ledger
         self._metrics, self._cache, self._conditions = context.metrics, context.cache, context.conditions
         self._board, self._moments, self._evictor, self._empty = board, moments, evictor, empty
         self.stopped = evictor.stopped
         self._plans: deque[Plan] = deque(maxlen=PLANS_KEPT)
-        self._number = 0
+        self._number = self._would_evict = 0
         self._refused_by_rate: Counter[str] = Counter()
 
     def execute(self, plans: Sequence[EvictionPlan], snapshot: Snapshot) -> list[str]:
@@ -46,7 +46,10 @@ class PlanExecutor:
         """
         marked = self._mark([name for plan in plans for name in plan.empty or ()])
         self._refused_by_rate.clear()
+        self._would_evict = 0
         lines = [self._execute(plan, snapshot) for plan in plans]
+        if self._settings.mode is Mode.DRY_RUN:
+            self._ledger.add(self._clock.wall(), {"would_evict": self._would_evict})
         self._conditions.report("RateUsedUp", "NoMoreNow", rate_used_up(plans, self._refused_by_rate))
         return lines + marked
 
@@ -70,6 +73,7 @@ class PlanExecutor:
         for check, count in plan.refused.items():
             self._metrics.eviction_verdicts.labels(check, "refused").inc(count)
         attempts = self._attempts(plan, snapshot) if plan.steps else []
+        self._would_evict += sum(attempt.status == DRY_RUN for attempt in attempts)
         for attempt in attempts:
             self._refused_by_rate[plan.kind] += attempt.check == "rate"
             if attempt.status == "refused" and attempt.check:
@@ -90,7 +94,7 @@ class PlanExecutor:
     def _attempts(self, plan: EvictionPlan, snapshot: Snapshot) -> list[Attempt]:
         made_by = planner(plan.kind)
         begun = replace(plan, steps=plan.steps[:1]) if made_by.one_at_a_time else plan
-        homes = {step.pod: step.source for step in begun.steps}
+        homes = {step.pod: self._moments.shadow.home(step) for step in begun.steps}
         namespaces = {name.partition("/")[0] for name in homes}
         return self._evictor.carry_out(
             begun,
@@ -100,8 +104,9 @@ class PlanExecutor:
         )
 
     def _find(self, name: str, node: str) -> Pod | None:
-        """As the watch shows it, if it is on that node; on none, if it waits."""
-        return next((pod for pod in self._cache.pods_on(node) if f"{pod.namespace}/{pod.name}" == name), None)
+        """As the watch shows it, if it is on that node; on none, if it waits. In a dry run where it would be."""
+        there = (pod for pod in self._cache.pods_on(node) if f"{pod.namespace}/{pod.name}" == name)
+        return next(iter(self._moments.shadow.pods(there)), None)
 
     def _limits(self) -> Limits:
         settings = self._settings

@@ -42,7 +42,7 @@ class EvictionJob:
         self._metrics, self._conditions = context.metrics, context.conditions
         self.moments, self.follow_up = moments, follow_up
         self._usage, self._worker, self._executor = usage, worker, executor
-        self.explain = explainer.explain
+        self.explain, self.imagined = explainer.explain, moments.shadow.changes
         self.observe, self.gained, self.stop = moments.observe, follow_up.gained, worker.stop
         self.give_back, self.tally = follow_up.give_back, follow_up.tally
 
@@ -52,7 +52,7 @@ class EvictionJob:
         # The effect of earlier evictions is part of what is planned with, so they are followed up first.
         earlier = self.follow_up.review(snapshot)
         self.moments.refresh()
-        moment = self.moments.take_moment(snapshot)
+        moment = self.moments.take_moment(snapshot, imagined=True)
         never = sentences.never_allowing(moment.objects.budgets)
         self._conditions.report("BudgetsUnsatisfiable", "NeverAllow", never)
         self._conditions.report("EvictionsHalted", "NotSafeNow", moment.halted)

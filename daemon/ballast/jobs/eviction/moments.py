@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from ballast.actuation.eviction import effect
 from ballast.actuation.eviction.evictor import Evictor
 from ballast.actuation.eviction.replacement_reservations import ReplacementReservations
 from ballast.actuation.protected import Protected
@@ -75,6 +76,7 @@ class Moments:
         self._leading, self._switches = context.leadership.is_leader, context.switches
         self._evictor, self._replacements, self._others = evictor, replacements, others
         self._protector = protected
+        self.shadow = evictor.shadow
         self._protected: Mapping[WorkloadKey, str] = {}
         self._rules, self._aims = rules_of(self._settings), aims_of(self._settings)
         self._weights = self._settings.scoring.resources
@@ -107,9 +109,17 @@ class Moments:
         if self._settings.eviction.mode is Mode.ON:
             self._invalid.observe(workloads, self._workloads.namespaces(), self._cache.pods())
 
-    def take_moment(self, snapshot: Snapshot) -> Moment:
-        """Loads are those of the snapshot, with the moves that its window does not show yet."""
-        objects = self._objects(self._cache.pods())
+    def take_moment(self, snapshot: Snapshot, *, imagined: bool = False) -> Moment:
+        """Loads are those of the snapshot, with the moves that its window does not show yet.
+
+        `imagined`: as if a dry run had carried out what it planned before.
+        """
+        pods: Sequence[Pod] = self._cache.pods()
+        changes = self._evictor.pending()
+        if imagined:
+            self.shadow.look(pods, self._cache.nodes())
+            pods, changes = self.shadow.pods(pods), effect.sum_of((changes, self.shadow.changes()))
+        objects = self._objects(pods)
         bare = Moment(
             now=self._clock.wall(),
             objects=objects,
@@ -122,7 +132,7 @@ class Moments:
             node_weights=self._settings.scoring.node_weights,
         )
         day = self.day.loads(snapshot)
-        moment = with_loads(bare, snapshot, self._evictor.pending(), self._errors.newest, day)
+        moment = with_loads(bare, snapshot, changes, self._errors.newest, day)
         obstacle = self._unseen() or moment.history.paused
         if obstacle is None and self._board.frozen:
             obstacle = "too many nodes are silent"
@@ -137,7 +147,7 @@ class Moments:
 
         Everything is looked up again: leadership, pauses, budgets and pods may have changed since the plan was made.
         """
-        pods, snapshot = self._cache.pods(), self._board.snapshot
+        pods, snapshot = self.shadow.pods(self._cache.pods()), self._board.snapshot
         assert snapshot is not None
         steered = self._replacements.names({pod.scheduler_name for pod in pods})
         objects = self._objects([pod for pod in pods if pod.namespace in namespaces])

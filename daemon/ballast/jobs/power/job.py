@@ -19,6 +19,7 @@ from ballast.jobs.power.departed import DepartedTargets
 from ballast.jobs.power.document import PolicyHistory, TargetRows, policy_document
 from ballast.jobs.power.falls import Falls
 from ballast.jobs.power.metrics import PowerMetrics
+from ballast.jobs.power.participants import watts_drawn
 from ballast.jobs.power.report import Inputs, Outcome, TickContext, TickReport
 from ballast.jobs.progress import settling
 from ballast.power.values import exact
@@ -160,15 +161,24 @@ class PowerJob:
         return sentences.of_cycle(reports, leaving)
 
     def _count(self, reports: Sequence[TickReport], wall: float) -> None:
-        """Energy above the feeds, and that of replicas beyond the caps, since the tick before; where this one leads."""
-        leads = self._context.leadership.is_leader() and not self._shadow
+        """Energy above the feeds, and that of replicas beyond the caps, since the tick before; where this one leads.
+
+        In a dry run also what would have been drawn above them.
+        """
+        leads = self._context.leadership.is_leader()
         before, self._counted_at = self._counted_at, wall if leads else None
         if before is None or not leads or not 0 < wall - before <= SUCCESSIVE * self._interval:
             return
         hours = (wall - before) / 3600
-        over = [report.over or Fraction(0) for report in reports if report.load_known]
-        unmet = [report.outcome.unmet_watts for report in reports if report.outcome.unmet_watts is not None]
-        known = {"over_watt_hours": over, "unmet_watt_hours": unmet}
+        counted = [report for report in reports if report.load_known]
+        if self._shadow:
+            over = [_above(report, _really_drawn(report)) for report in counted]
+            would = [_above(report, report.outcome.load) for report in counted]
+            spared = [now - then for now, then in zip(over, would, strict=True)]
+            known = {"over_watt_hours": over, "would_spare_over_watt_hours": spared}
+        else:
+            unmet = [report.outcome.unmet_watts for report in reports if report.outcome.unmet_watts is not None]
+            known = {"over_watt_hours": [report.over or Fraction(0) for report in counted], "unmet_watt_hours": unmet}
         self._context.ledger.add(wall, {name: float(sum(watts)) * hours for name, watts in known.items() if watts})
 
     def _tick(self, run: PolicyRun, now: TickContext, watts: Watts) -> TickReport:
@@ -214,6 +224,18 @@ class PowerJob:
             if run.report is not None
         ]
         return Power(mode=self._mode, paused=paused, policies=policies, conditions=())
+
+
+def _really_drawn(report: TickReport) -> Fraction:
+    """Watts of what runs in a dry run, which reports the counts that would be: the larger of model and meter."""
+    statuses, consumed = report.inputs.statuses, report.inputs.watts.consumed
+    counts = {name: status.count for name, status in statuses.items() if status.count is not None}
+    return max(watts_drawn(report.policy, statuses, counts), consumed or Fraction(0))
+
+
+def _above(report: TickReport, watts: Fraction | None) -> Fraction:
+    """By how much these watts are more than is allowed."""
+    return Fraction(0) if watts is None or report.allowed is None else max(Fraction(0), watts - report.allowed)
 
 
 def _read(run: PolicyRun, at: float, own: Fraction | None) -> Watts:
