@@ -51,7 +51,7 @@ def total(entries: Sequence[LedgerEntry], name: str) -> float | None:
     return sum(values) if values else None
 
 
-class Outlook(Answer):
+class DryRunEffect(Answer):
     """What parts in dry-run would have brought in some time; null: not known, or no such part is in dry-run."""
 
     evict: Annotated[float | None, Meta(description="pods moved")] = None
@@ -61,16 +61,16 @@ class Outlook(Answer):
     spare_over_watt_hours: Annotated[float | None, Meta(description="how many fewer with power on")] = None
 
 
-def outlook(entries: Sequence[LedgerEntry]) -> Outlook:
+def effect_of(entries: Sequence[LedgerEntry]) -> DryRunEffect:
     """Of some hours or days."""
     sums: dict[str, float | None] = {"evict": total(entries, "would_evict")}
     for name in ("hot_node_minutes", "over_watt_hours"):
         counted = [entry for entry in entries if getattr(entry, f"would_spare_{name}") is not None]
         sums |= {name: total(counted, name), f"spare_{name}": total(counted, f"would_spare_{name}")}
-    return Outlook(**sums)
+    return DryRunEffect(**sums)
 
 
-def in_words(seen: Outlook) -> list[str]:
+def in_words(seen: DryRunEffect) -> list[str]:
     """What switching on would have brought, a phrase a part: "12 pods moved, 4.2 of 5.4 hot node-hours fewer"."""
     phrases = []
     if seen.evict is not None:

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 from msgspec import Meta, field
 
 from ballast.answers.api import NAMESPACED, UNIX, Answer, Numbers
-from ballast.answers.ledger import Outlook
+from ballast.answers.ledger import DryRunEffect
 
 
 class FleetNames(Answer):
@@ -167,7 +167,7 @@ class Today(Answer):
     moves: Annotated[int, Meta(description="pods in these plans, which in dry-run would have moved")]
     replicas: Annotated[int, Meta(description="replicas that power policies of this leader added and removed")]
     would: Annotated[
-        Mapping[str, Outlook], Meta(description="what parts in dry-run would have brought, by `day` and `week`")
+        Mapping[str, DryRunEffect], Meta(description="what parts in dry-run would have brought, by `day` and `week`")
     ] = {}
 
 

@@ -7,7 +7,7 @@ import numpy as np
 
 from ballast.answers.api import Policy, Power, Status, Trouble
 from ballast.answers.evictions import Evictions, Plan
-from ballast.answers.ledger import LedgerAnswer, last_day, outlook, total
+from ballast.answers.ledger import LedgerAnswer, last_day, effect_of, total
 from ballast.answers.views import Balance, HotNode, Obstacle, Overview, Today
 from ballast.base.condition_types import CONDITION_TYPES, GOOD, OWN_TROUBLES, ConditionType, Rank
 from ballast.base.text import duration
@@ -107,7 +107,7 @@ def _today(plans: Iterable[Plan], ledger: LedgerAnswer | None, policies: Iterabl
         plans=len(recent_plans),
         moves=len({step.pod for plan in recent_plans for step in plan.steps}),
         replicas=sum(changes),
-        would={"day": outlook(hours), "week": outlook(ledger.days[-7:])} if ledger is not None else {},
+        would={"day": effect_of(hours), "week": effect_of(ledger.days[-7:])} if ledger is not None else {},
     )
 
 

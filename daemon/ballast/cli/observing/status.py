@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 import typer
 
-from ballast.answers.ledger import LedgerAnswer, Outlook, in_words, outlook
+from ballast.answers.ledger import LedgerAnswer, DryRunEffect, in_words, effect_of
 from ballast.cli.observing.overview import broken, hot, limits_of, spread, wrong
 from ballast.cli.observing.remote import NoAnswer, Remote, find
 from ballast.cli.output import LiveOutput, LiveOutputOption, paint
@@ -55,7 +55,7 @@ def overview(remote: Remote) -> dict[str, Any]:
         "hot": heated,
         "parts": {part: {"mode": mode, "paused": now["paused"].get(part)} for part, mode in now["modes"].items()},
         "today": msgspec.to_builtins(ledger.days[-1]),
-        "would": msgspec.to_builtins({"today": outlook(ledger.days[-1:]), "week": outlook(ledger.days[-7:])}),
+        "would": msgspec.to_builtins({"today": effect_of(ledger.days[-1:]), "week": effect_of(ledger.days[-7:])}),
         "wrong": wrong(now),
     }
 
@@ -85,7 +85,7 @@ def screen(found: Mapping[str, Any]) -> str:
         lines += [f"  hot     and {more} more; see `ballast top`"] if more > 0 else []
     lines += [f"parts     {', '.join(_part(name, state) for name, state in found['parts'].items())}"]
     lines += [f"today     {_today(found['today'])}"]
-    lines += _would({span: msgspec.convert(seen, Outlook) for span, seen in found["would"].items()})
+    lines += _would({span: msgspec.convert(seen, DryRunEffect) for span, seen in found["would"].items()})
     lines += _wrong(found["wrong"])
     return "\n".join(lines)
 
@@ -103,7 +103,7 @@ def _wrong(problems: Sequence[Mapping[str, str]]) -> list[str]:
     return lines + [f"  {hint['type']}: {hint['message']}" for hint in hints]
 
 
-def _would(spans: Mapping[str, Outlook]) -> list[str]:
+def _would(spans: Mapping[str, DryRunEffect]) -> list[str]:
     """What switching parts from dry-run to on would have brought, a line a part."""
     words = {span: in_words(seen) for span, seen in spans.items()}
     lines = [f"{today}; in 7 days {week.partition(': ')[2]}" for today, week in zip(*words.values(), strict=False)]
