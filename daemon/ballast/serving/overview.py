@@ -7,7 +7,7 @@ import numpy as np
 
 from ballast.answers.api import Policy, Power, Status, Trouble
 from ballast.answers.evictions import Evictions, Plan
-from ballast.answers.ledger import LedgerAnswer, last_day, effect_of, total
+from ballast.answers.ledger import LedgerAnswer, effect_of, last_day, total
 from ballast.answers.views import Balance, HotNode, Obstacle, Overview, Today
 from ballast.base.condition_types import CONDITION_TYPES, GOOD, OWN_TROUBLES, ConditionType, Rank
 from ballast.base.text import duration

@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 import typer
 
-from ballast.answers.ledger import LedgerAnswer, DryRunEffect, in_words, effect_of
+from ballast.answers.ledger import DryRunEffect, LedgerAnswer, effect_of, in_words
 from ballast.cli.observing.overview import broken, hot, limits_of, spread, wrong
 from ballast.cli.observing.remote import NoAnswer, Remote, find
 from ballast.cli.output import LiveOutput, LiveOutputOption, paint
