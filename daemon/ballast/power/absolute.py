@@ -26,7 +26,6 @@ from ballast.power.controller_state import (
     ControllerMode,
     ControllerResult,
     ControllerState,
-    EnergyMeter,
     FeedHistory,
     FeedReading,
     PowerPlan,
@@ -34,6 +33,7 @@ from ballast.power.controller_state import (
     Reason,
     Sample,
 )
+from ballast.power.energy import Reach, plan
 from ballast.power.fit import claimed, fill, restored, shed, within_bounds
 from ballast.power.policy import PowerPolicy
 from ballast.power.sections import ForeignChanges, Side, WhenSilent
@@ -61,14 +61,7 @@ def observe(
     before = state.measured
     running = {name: autoscaled[name].running if name in autoscaled else count for name, count in replicas.items()}
     state = state.with_sample(at, sample.time, watts, policy.confirm.below, feed_for(policy, policy.drawn(running)))
-    bound = sample.bound
-    if policy.energy is not None:
-        used = state.energy or EnergyMeter(at, ZERO, at, ZERO)
-        used = used.until(at, policy.energy.per)
-        state = replace(state, energy=used)
-        rest = policy.energy.watts(used.used, policy.energy.per - (at - used.since))
-        bound = rest if bound is None else min(bound, rest)
-    tick = _AbsoluteTick(policy, state, at, replicas, autoscaled, needed, state.measured is not before, bound, sample)
+    tick = _AbsoluteTick(policy, state, at, replicas, autoscaled, needed, state.measured is not before, sample)
     return tick.outcome(begins=state.reference is None)
 
 
@@ -91,7 +84,7 @@ def limit_silence(
         return silence
     counts = replicas if plan is None else plan.replicas
     held = replace(state, plan=None, measured=FeedReading(sample.at, watts, watts))
-    tick = _AbsoluteTick(policy, held, sample.at, counts, autoscaled, needed, False, sample.bound, sample)
+    tick = _AbsoluteTick(policy, held, sample.at, counts, autoscaled, needed, False, sample)
     fall = tick.outcome(begins=False)
     due = fall.state.plan
     if due is None or policy.drawn(due.replicas) >= policy.drawn(counts):
@@ -99,6 +92,24 @@ def limit_silence(
     if due.replicas == replicas:
         return replace(silence, state=replace(state, plan=None))
     return replace(fall, state=replace(fall.state, measured=state.measured))
+
+
+def metered(
+    policy: PowerPolicy,
+    state: ControllerState,
+    sample: Sample,
+    replicas: Mapping[str, int],
+    autoscaled: Mapping[str, Autoscaled] = NO_AUTOSCALERS,
+) -> ControllerState:
+    """The state with the energy that was used until this sample: as measured, else by what runs."""
+    if policy.energy is None or sample.at is None:
+        return state
+    drawn = sample.drawn
+    if drawn is None:
+        counts = {name: autoscaled[name].running if name in autoscaled else n for name, n in replicas.items()}
+        idle = policy.drawn({name: min(count, counts.get(name, 0)) for name, count in sample.unbound.items()})
+        drawn = policy.drawn(counts) - idle + sample.leaving + policy.base_power
+    return replace(state, energy=policy.energy.metered(state.energy, sample.at, drawn))
 
 
 def carried(policy: PowerPolicy, watts: Fraction) -> Fraction:
@@ -124,8 +135,6 @@ class _AbsoluteTick:
     needed: Mapping[str, int]
     fresh: bool
     """Whether the feed has a new sample."""
-    bound: Fraction | None
-    """Watts that the feed will not exceed, as known beforehand."""
     sample: Sample
 
     targets: Sequence[AllocationTarget] = ()
@@ -153,7 +162,7 @@ class _AbsoluteTick:
         stepping = [tick._within_step(target) for target in active] if self.policy.stepping else active
         targets = within_bounds(stepping)
         moved = any(before.current != after.current for before, after in zip(active, targets, strict=True))
-        result = tick._follow(targets, Reason.OUT_OF_BOUNDS if moved else None)
+        result = tick._with_energy(active)._follow(targets, Reason.OUT_OF_BOUNDS if moved else None)
         if begins and result.state.plan is None:
             return replace(result, reason=Reason.BOOTSTRAPPED)
         return result
@@ -192,6 +201,25 @@ class _AbsoluteTick:
             maximum=min(target.maximum, target.current + reach),
         )
 
+    def _with_energy(self, targets: Sequence[AllocationTarget]) -> _AbsoluteTick:
+        """The tick with the watts that the energy of the period leaves for now."""
+        spec, meter, measured = self.policy.energy, self.state.energy, self.state.measured
+        if spec is None or meter is None or not targets or not spec.undecided(meter):
+            return self
+        assert measured is not None
+        lowest = [structs.replace(t, current=t.minimum, maximum=max(t.minimum, self._useful(t))) for t in targets]
+        counts = fill(lowest, self._carried(measured.confirmed), restore_first=self.policy.restore_first)
+        kinds = {target.name: target.minimum for target in targets}, counts, {t.name: t.maximum for t in targets}
+        least, now, most = (self.policy.drawn(kind) + self.policy.base_power for kind in kinds)
+        reach = Reach(least, now, most, 1 - self.policy.margin_in_force)
+        return replace(self, state=replace(self.state, energy=plan(spec, meter, reach, self.sample.forecast)))
+
+    def _useful(self, target: AllocationTarget) -> int:
+        """The replicas that it would have if the watts were no matter."""
+        scaled = self.autoscaled.get(target.name)
+        wanted = None if scaled is None else scaled.demand
+        return target.maximum if wanted is None else min(target.maximum, wanted)
+
     def _follow(self, targets: Sequence[AllocationTarget], repaired: Reason | None) -> ControllerResult:
         """Compares what the targets draw with what the feed carries."""
         measured = self.state.measured
@@ -200,6 +228,8 @@ class _AbsoluteTick:
             return ControllerResult(self._refer(ZERO).settled(), Reason.INSIDE)
         watts = measured.confirmed
         usable = self._carried(watts)
+        if self._rationed is not None:
+            usable = min(usable, self._rationed)
         present = {target.name: target.current for target in targets}
         load = self.policy.drawn(present)
         state = replace(self.state, history=self._history(self._carried(measured.watts)))
@@ -214,7 +244,20 @@ class _AbsoluteTick:
         return replace(tick, usable=usable - self.sample.leaving)._rise()
 
     def _carried(self, watts: Fraction) -> Fraction:
-        return carried(self.policy, watts if self.bound is None else min(watts, self.bound))
+        bound = self.sample.bound
+        return carried(self.policy, watts if bound is None else min(watts, bound))
+
+    @property
+    def _rationed(self) -> Fraction | None:
+        """What the energy of the period lets replicas draw; None without one."""
+        energy = self.state.energy
+        return None if energy is None or energy.watts is None else max(ZERO, energy.watts - self.policy.base_power)
+
+    @property
+    def _is_rationed(self) -> bool:
+        """Whether replicas draw no more than the energy lets them because of that, not of the feed."""
+        assert self.state.measured is not None
+        return self._rationed is not None and self._rationed <= self._carried(self.state.measured.confirmed)
 
     def _history(self, usable: Fraction) -> FeedHistory:
         """What the feed carried lately, with this tick."""
@@ -229,7 +272,8 @@ class _AbsoluteTick:
         if not length:
             return self.usable
         low = self.state.history.low(self.at, length)
-        return None if low is None else low - self.sample.leaving
+        # What the energy leaves is planned, not measured: it needs no window.
+        return None if low is None else min(low - self.sample.leaving, self.usable)
 
     def _fall(self) -> ControllerResult:
         """The load is above the watts: as many replicas go as have to, at once unless `decrease` has a window."""
@@ -237,8 +281,10 @@ class _AbsoluteTick:
         # Even the minima may draw too much. That is reported, in replicas of average watts, and nothing else follows.
         short = policy.drawn({target.name: target.minimum for target in self.targets}) - self.usable
         unmet = -ceil(short / self._average()) if short > 0 else 0
-        # The rest of a fall that `maxStep` has cut is confirmed already, so it needs no window of its own.
-        if not self._underway(-1) and side.window and self.at - window.since < side.window:
+        # The rest of a fall that `maxStep` has cut is confirmed already, and what the energy leaves is planned: neither
+        # needs a window of its own.
+        waits = not self._underway(-1) and not self._is_rationed
+        if waits and side.window and self.at - window.since < side.window:
             waiting = Reason.DECREASE_DETECTED if window.count == 1 else Reason.WAITING
             return self._pending(-1, window)._plan(self.present, self.repaired or waiting, unmet)
         # An averaged feed drifts to its level in many small samples. A fall overshoots by the dead band, so that it is
@@ -260,7 +306,7 @@ class _AbsoluteTick:
             return self._cancel(Reason.AT_LIMIT if unmet else Reason.INSIDE, unmet)
         if self._due(self.usable) or self._uncaps():
             return self._wait()
-        steady = self._low(STEADY)
+        steady = None if self._is_rationed else self._low(STEADY)
         if steady is not None and self._fits(steady):
             return self._raise(steady)
         return self._cancel(Reason.INSIDE if self._fits(self.usable) else Reason.ROUNDS_TO_ZERO)
@@ -390,8 +436,6 @@ class _AbsoluteTick:
         wanted = {name: count for name, count in counts.items() if name not in kept or name in entitled}
         replicas = {**self.replicas, **wanted, **caps}
         load = self.policy.drawn(counts)
-        if state.energy is not None:
-            state = replace(state, energy=replace(state.energy, load=load + self.policy.base_power))
         if replicas == self.replicas:
             return ControllerResult(replace(state, last=dict(self.replicas), entitled=entitled), reason, unmet=unmet)
         moved = {name for name, count in replicas.items() if count != self.replicas[name]}

@@ -56,6 +56,7 @@ def observe(
     if state.plan is not None:
         return ControllerResult(state, Reason.PLAN_OPEN)
     at = sample.at
+    state = absolute.metered(policy, state, sample, replicas, autoscaled)
     if at is None or sample.watts is None or (state.seen is not None and at <= state.seen):
         if policy.paper or at is None:
             return ControllerResult(state, Reason.INVALID)
@@ -141,8 +142,8 @@ def resumed(state: ControllerState) -> ControllerState:
 
 
 def rebaselined(state: ControllerState) -> ControllerState:
-    """An empty state that keeps the count of plans: the next valid sample gives a new anchor."""
-    return ControllerState(sequence=state.sequence)
+    """An empty state that keeps the count of plans and the energy: the next valid sample gives a new anchor."""
+    return ControllerState(sequence=state.sequence, energy=state.energy)
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ from typing import Any, Self
 import msgspec
 
 from ballast.base.errors import NOT_JSON
+from ballast.power.feed_spec import Schedule
 from ballast.power.values import exact
 
 
@@ -133,23 +134,19 @@ class FeedHistory:
 
 @dataclass(frozen=True, slots=True)
 class EnergyMeter:
-    """What was used since the beginning of a period: joules until `at` (seconds), and the watts drawn since."""
+    """What was used in a period that began at `since`: joules until `at` (seconds), and what that leaves for now."""
 
     since: Fraction
     used: Fraction
     at: Fraction
-    load: Fraction
-
-    def until(self, at: Fraction, period: Fraction) -> EnergyMeter:
-        """The use until `at`; a new period begins with nothing used."""
-        if at - self.since >= period:
-            since = self.since + (at - self.since) // period * period
-            return EnergyMeter(since, self.load * (at - since), at, self.load)
-        return EnergyMeter(self.since, self.used + self.load * (at - self.at), at, self.load)
+    watts: Fraction | None = None
+    """What may be drawn; None before that is decided."""
+    expires: Fraction = NONE
+    """Time from which on that is decided anew."""
 
     def coarse(self) -> EnergyMeter:
-        """In steps of 10 Wh, so that it is not saved with every sample."""
-        return EnergyMeter(self.since, Fraction(self.used // 36_000), Fraction(0), Fraction(0))
+        """In steps of ten minutes, so that it is not saved with every sample: what is missing is read again."""
+        return EnergyMeter(self.since, NONE, Fraction(self.at // 600))
 
 
 @dataclass(frozen=True, slots=True)
@@ -335,6 +332,10 @@ class Sample:
     """Watts of pods that are ending: they leave no room for a rise."""
     unbound: Mapping[str, int] = field(default_factory=dict)
     """Replicas that no node takes, by namespace/name: they draw nothing."""
+    drawn: Fraction | None = None
+    """Watts that are drawn, measured, with the base power; None where only what runs is known."""
+    forecast: Schedule | None = None
+    """What is known beforehand of watts, carbon intensities or prices."""
 
     @classmethod
     def of(cls, at: float, watts: float | None) -> Self:

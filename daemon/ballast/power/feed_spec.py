@@ -2,11 +2,11 @@
 
 from bisect import bisect_right
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from fractions import Fraction
 from itertools import pairwise
-from typing import Annotated, Any, NamedTuple, Self
+from typing import Annotated, Any, Literal, NamedTuple, Self
 
 from pydantic import Field, field_validator, model_validator
 
@@ -202,27 +202,14 @@ class ScheduleSpec(UrlAccess):
     """What its numbers are in; the feed's unit is not its own."""
     lead: Period = DEFAULT_LEAD
     """Seconds by which a fall begins early."""
+    priced_as: Annotated[Literal["carbon", "price"] | None, Field(alias="as")] = None
+    """What its numbers are where they are no watts: then they bound nothing, and the policy's energy follows them."""
 
     @model_validator(mode="after")
     def _one(self) -> Self:
         if sum(source is not None for source in (self.csv, self.url, self.query)) != 1:
             raise ValueError("expected one of csv, url and query")
         return self
-
-
-class EnergySpec(PolicySection):
-    """A budget of energy: `kWh` per period, beside that of power."""
-
-    kwh: Annotated[Positive, Field(alias="kWh")]
-    per: Period = DAY
-
-    def watts(self, used: Fraction, left: Fraction) -> Fraction:
-        """The watts that use up the rest of the energy in the `left` seconds; `used` in joules."""
-        return self.left(used) / left
-
-    def left(self, used: Fraction) -> Fraction:
-        """Joules that are left."""
-        return max(Fraction(0), self.kwh * 3_600_000 - used)
 
 
 class ScheduleRow(NamedTuple):
@@ -242,34 +229,46 @@ class Schedule:
     """Rows by time; each holds until the next, the last one for ever."""
 
     rows: tuple[ScheduleRow, ...]
+    priced: bool = False
+    """Whether its numbers are carbon intensities or prices instead of watts."""
 
     @classmethod
     def of(cls, rows: Iterable[tuple[Any, ...]]) -> Self:
         """From rows in any order: (Unix seconds, watts), where known with id and ramp."""
         return cls(tuple(sorted((ScheduleRow(*row) for row in rows), key=lambda row: row[:2])))
 
-    def in_unit(self, unit: Unit) -> Self:
-        """The rows in watts, where their watts are in this unit; ramps always are in watts a minute."""
-        if unit is Unit.WATT:
-            return self
-        return type(self)(tuple(row._replace(watts=row.watts * unit.watts) for row in self.rows))
+    def meant(self, spec: ScheduleSpec) -> Self:
+        """The rows as the policy means them: in watts, or as prices. Ramps always are in watts a minute."""
+        if spec.priced_as is not None:
+            return replace(self, priced=True)
+        return replace(self, rows=tuple(row._replace(watts=row.watts * spec.unit.watts) for row in self.rows))
 
     def bound(self, now: Fraction, lead: Fraction) -> Fraction | None:
-        """The lowest watts from now until `lead` seconds later; None where no row holds yet."""
+        """The lowest watts from now until `lead` seconds later; None where no row holds yet, or none has watts."""
         lowest = self.lowest(now, lead)
         return None if lowest is None else lowest.watts
 
+    def mean(self, begin: Fraction, end: Fraction) -> Fraction | None:
+        """The mean from `begin` to `end`; None where no row holds at `begin`."""
+        rows = self.ahead(begin, end - begin)
+        if not rows or rows[0].time > begin:
+            return None
+        ends = [*(row.time for row in rows[1:]), end]
+        parts = (row.watts * (last - max(begin, row.time)) for row, last in zip(rows, ends, strict=True))
+        return sum(parts, Fraction(0)) / (end - begin)
+
     def lowest(self, now: Fraction, lead: Fraction) -> ScheduleRow | None:
         """The row with the lowest watts from now until `lead` seconds later; one that has ended as far as it rose."""
-        first = self._first(now)
-        rows = [row for row in self.rows[first:] if row.time <= now + lead]
+        if self.priced:
+            return None
+        first, rows = self._first(now), [*self.ahead(now, lead)]
         ended = ((row, later.time) for row, later in pairwise(self.rows[: first + 1]) if row.ramp is not None)
         rows += [row._replace(watts=row.watts + (row.ramp or 0) * (now - end) / 60) for row, end in ended]
         return min(rows, key=lambda row: row.watts, default=None)
 
     def ahead(self, now: Fraction, seconds: Fraction) -> tuple[ScheduleRow, ...]:
         """The rows that hold at some time until `seconds` later."""
-        return tuple(row for row in self.rows[self._first(now) :] if row.time <= now + seconds)
+        return self.rows[self._first(now) : bisect_right(self.rows, now + seconds, key=lambda row: row.time)]
 
     def _first(self, now: Fraction) -> int:
         return max(0, bisect_right(self.rows, now, key=lambda row: row.time) - 1)

@@ -13,7 +13,8 @@ from pydantic import AfterValidator, Field, PlainValidator, field_validator
 
 from ballast.power.allocation import whole
 from ballast.power.averaging import range_of
-from ballast.power.feed_spec import DEFAULT_FLOOR, EnergySpec, FeedSpec, ScheduleSpec
+from ballast.power.energy import EnergySpec
+from ballast.power.feed_spec import DEFAULT_FLOOR, FeedSpec, ScheduleSpec
 from ballast.power.sections import (
     Actuation,
     BudgetKind,

@@ -179,6 +179,7 @@ def _absolute(policy: PowerPolicy) -> Iterator[str]:
         )
     if policy.energy is not None and not policy.absolute:
         yield "energy is given: expected an absolute budget, with wattsPerReplica for every member. Give it."
+    yield from _planned(policy)
     if policy.budget is not BudgetKind.ABSOLUTE:
         return
     if policy.paper:
@@ -189,6 +190,25 @@ def _absolute(policy: PowerPolicy) -> Iterator[str]:
         yield (
             f"budget is absolute: expected wattsPerReplica for every member, {', '.join(lacking[:3])}{more} has none. "
             "Give it, or use budget: anchor."
+        )
+
+
+def _planned(policy: PowerPolicy) -> Iterator[str]:
+    """Energy follows a schedule, and a schedule of carbon or prices is for energy."""
+    energy, schedule = policy.energy, policy.schedule
+    if energy is not None and energy.shift and schedule is None:
+        yield (
+            "energy.shift is true: expected a schedule, whose best hours get the energy first. Give it, such as "
+            "schedule: {csv: carbon.csv, as: carbon}."
+        )
+    if schedule is None or schedule.priced_as is None:
+        return
+    if energy is None:
+        yield f"schedule.as is {schedule.priced_as}: expected energy: {{kWh: ...}}, which the schedule shifts. Give it."
+    if schedule.query is not None:
+        yield (
+            f"schedule.as is {schedule.priced_as}: expected csv or url, with the rows of the hours ahead; a query "
+            "tells one number. Correct it."
         )
 
 

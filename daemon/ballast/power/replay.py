@@ -170,14 +170,15 @@ def replay(
     """
     world = _World(policy, dict(sorted(replicas.items())), demand, simulation)
     state, ticks, listed = ControllerState(), [], world.replicas
-    moves = bool(policy.energy or policy.stepping or schedule or demand.rows or needed.rows or simulation.any)
+    bounded = schedule is not None and not schedule.priced
+    moves = bool(policy.stepping or bounded or demand.rows or needed.rows or simulation.any)
     actions = cancels = 0
     start: Fraction | None = None
     ideal, ledger = Ideal(policy, world.replicas), FeedUtilisation(policy, world.replicas, simulation.watts)
     meter = _SimulatedMeter(policy, world) if simulation.metered or (policy.consumption and simulation.any) else None
     skipping = False
     for sample, is_row in _ticks(samples, None if policy.paper else interval):
-        if skipping and not is_row:
+        if skipping and not is_row and not _undecided(state, sample):
             state = replace(state, seen=sample.at)
             continue
         start = sample.at if start is None else start
@@ -189,6 +190,8 @@ def replay(
             if meter is not None:
                 policy = meter.measured(sample.at)
             sample = replace(sample, leaving=policy.drawn(world.leaving()), unbound=world.unbound())
+            if policy.energy is not None:
+                sample = replace(sample, drawn=world.draws(), forecast=schedule)
         gated, needs = world.within_needs(policy, needed.at(sample.at) if sample.at is not None else {})
         outcome = observe(gated, state, sample, world.counts(), needs, world.autoscaled())
         state = world.follow(outcome)
@@ -217,6 +220,11 @@ def replay(
         if tick.watts is not None and sample.at is not None:
             ideal.compare(tick.watts, tick.total)
     return Replay(ticks, actions, cancels, ideal.mean(), ledger.over(), ledger.unused())
+
+
+def _undecided(state: ControllerState, sample: Sample) -> bool:
+    """Whether the watts that a budget of energy leaves are decided anew at this tick."""
+    return state.energy is not None and sample.at is not None and sample.at >= state.energy.expires
 
 
 class _SimulatedMeter:
@@ -256,8 +264,8 @@ def _allowed(policy: PowerPolicy, state: ControllerState, sample: Sample) -> Fra
     if not policy.absolute:
         return None
     known = [sample.bound, None if state.measured is None else state.measured.watts]
-    if policy.energy is not None and state.energy is not None:
-        known.append(policy.energy.watts(state.energy.used, policy.energy.per - (state.energy.at - state.energy.since)))
+    if state.energy is not None:
+        known.append(state.energy.watts)
     return min((watts for watts in known if watts is not None), default=None)
 
 

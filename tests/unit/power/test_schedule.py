@@ -6,7 +6,7 @@ from fractions import Fraction
 import pytest
 
 from ballast.base.errors import SettingsError
-from ballast.power.feed_spec import Schedule, Unit
+from ballast.power.feed_spec import Schedule, ScheduleSpec, Unit
 from ballast.power.replay import AS_DECLARED, NO_DEMAND, Replay, replay
 from tests.worlds.power import policy, samples
 
@@ -70,7 +70,7 @@ def test_energy_needs_the_watts_of_replicas() -> None:
 
 def test_the_rows_have_a_unit_of_their_own() -> None:
     rows = Schedule.of([(Fraction(0), Fraction(5)), (Fraction(600), Fraction(2))])
-    assert rows.in_unit(Unit.KILOWATT).bound(Fraction(0), Fraction(60)) == 5000
+    assert rows.meant(ScheduleSpec(csv="x.csv", unit=Unit.KILOWATT)).bound(Fraction(0), Fraction(60)) == 5000
     assert policy(schedule={"csv": "x.csv", "unit": "kW"}).schedule.unit is Unit.KILOWATT  # type: ignore[union-attr]
 
 
@@ -80,7 +80,10 @@ def test_after_an_event_the_bound_rises_by_its_ramp() -> None:
     assert levels == [5000, 1000, 1000, 1000, 1100, 4000, 5000, 5000]
     lowest = rows.lowest(Fraction(540), Fraction(60))
     assert lowest is not None
-    assert (lowest.id, rows.in_unit(Unit.KILOWATT).bound(Fraction(1260), Fraction(0))) == ("a", 1_000_100)
+    assert (
+        lowest.id,
+        rows.meant(ScheduleSpec(csv="x.csv", unit=Unit.KILOWATT)).bound(Fraction(1260), Fraction(0)),
+    ) == ("a", 1_000_100)
 
 
 def test_one_hundred_events_begin_in_time_and_end_by_their_ramp() -> None:

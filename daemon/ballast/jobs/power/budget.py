@@ -28,6 +28,7 @@ from ballast.jobs.power.participants import (
 )
 from ballast.jobs.power.report import Action, IdleReason, Inputs, Outcome, TickContext, TickDecision, TickReport
 from ballast.jobs.power.store import PowerStore, Record, SavedState
+from ballast.power.absolute import metered
 from ballast.power.autoscaled import unmet_demand
 from ballast.power.controller import is_emergency, observe, resumed, review_plan
 from ballast.power.controller_state import ControllerResult, ControllerState, PowerPlan, Reason, Sample
@@ -176,11 +177,20 @@ class PolicyController:
         if inputs.unread is not None:
             outcome = replace(outcome, words=inputs.unread[0], problem=inputs.unread[1])
         if self._record is not None:
-            self._record = replace(self._record, state=resumed(self._record.state))
+            self._record = replace(self._record, state=self._metered(inputs, resumed(self._record.state)))
             outcome = replace(outcome, state=self._record.state)
             if self._shadow:
                 outcome = replace(outcome, counts=_shadow_counts(self._record, outcome.counts))
         return TickReport(inputs, decision, outcome)
+
+    def _metered(self, inputs: Inputs, state: ControllerState) -> ControllerState:
+        """The state with the energy that was used, where the targets can be seen."""
+        counts = inputs.participants.counts
+        if not counts:
+            return state
+        scaled = autoscaled_targets(self.policy, inputs.statuses, counts)
+        sample = Sample(inputs.now.at, None, drawn=inputs.watts.consumed)
+        return metered(self.in_force, state, sample, counts, scaled)
 
     def _idle(self, inputs: Inputs) -> TickDecision | None:
         """Why nothing is decided now, or None."""
@@ -247,6 +257,7 @@ class PolicyController:
             before = replace(before, seen=self._last_valid)
         time = watts.time if watts.newest is None else watts.newest
         sample = Sample(now.at, watts.watts, None if time is None else exact(time), watts.bound)
+        sample = replace(sample, drawn=watts.consumed, forecast=watts.forecast)
         if policy.absolute:
             leaving = leaving_watts(policy, inputs.statuses, counts)
             sample = replace(sample, leaving=leaving, unbound=self._unbound(inputs))

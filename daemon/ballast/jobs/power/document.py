@@ -26,6 +26,7 @@ from ballast.answers.api import (
 from ballast.jobs.power import sentences
 from ballast.jobs.power.falls import Falls
 from ballast.jobs.power.report import Action, IdleReason, TickReport
+from ballast.telemetry.feeds.budget_feed import Watts
 
 
 @dataclass
@@ -136,7 +137,7 @@ def policy_document(
         shadow=shadow,
         missing_effect=None if report.inputs.missed is None else report.inputs.missed.text,
         energy=_energy(report),
-        schedule=[(float(row.time), float(row.watts)) for row in islice(report.inputs.watts.ahead, AHEAD)],
+        schedule=_schedule(report.inputs.watts),
         schedule_problem=report.inputs.watts.schedule_problem,
         targets=rows.of(report, history),
         history=list(history.points),
@@ -192,6 +193,12 @@ def _target(report: TickReport, name: str, history: PolicyHistory, *, shadow: bo
     )
 
 
+def _schedule(watts: Watts) -> list[tuple[float, float]]:
+    """The next rows, where they are watts."""
+    priced = watts.forecast is not None and watts.forecast.priced
+    return [] if priced else [(float(row.time), float(row.watts)) for row in islice(watts.ahead, AHEAD)]
+
+
 def _energy(report: TickReport) -> EnergyUse | None:
     budget, use = report.policy.energy, report.state.energy
     if budget is None or use is None:
@@ -199,7 +206,7 @@ def _energy(report: TickReport) -> EnergyUse | None:
     return EnergyUse(
         kwh=float(budget.kwh),
         used_kwh=float(use.used) / JOULES,
-        ends_in=float(budget.per - use.at + use.since),
+        ends_in=float(budget.period(use.at)[1] - use.at),
     )
 
 

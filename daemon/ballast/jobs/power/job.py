@@ -245,7 +245,8 @@ def _read(run: PolicyRun, at: float, own: Fraction | None) -> Watts:
             return watts
         row, ahead = run.schedule.lowest(at), run.schedule.ahead(at)
         bound, event = (None, None) if row is None else (row.watts, row.id)
-        return replace(watts, bound=bound, event=event, ahead=ahead, schedule_problem=run.schedule.problem)
+        known = replace(watts, ahead=ahead, forecast=run.schedule.known, schedule_problem=run.schedule.problem)
+        return replace(known, bound=bound, event=event)
     except Exception as error:
         log.exception("a power feed failed unexpectedly", policy=run.name)
         return Watts(None, None, f"{type(error).__name__}: {error}", "unreadable")

@@ -209,15 +209,8 @@ class TickReport:
         fallen_back = replaced and self.inputs.silent_for >= float(self.policy.fallback.after)
         if level is None and self.state.measured is not None and not fallen_back:
             level = self.state.measured.watts
-        known = [level, self.inputs.watts.bound, self._energy_watts]
+        known = [level, self.inputs.watts.bound, None if self.state.energy is None else self.state.energy.watts]
         return min((watts for watts in known if watts is not None), default=None)
-
-    @property
-    def _energy_watts(self) -> Fraction | None:
-        budget, use = self.policy.energy, self.state.energy
-        if budget is None or use is None or (left := budget.per - use.at + use.since) <= 0:
-            return None
-        return budget.watts(use.used, left)
 
     @property
     def drawn(self) -> Fraction | None:

@@ -13,7 +13,7 @@ from statistics import median
 from ballast.base.clock import AHEAD, Clock
 from ballast.base.errors import SettingsError, TelemetryError, UsageError
 from ballast.base.metrics import Metrics
-from ballast.power.feed_spec import ConsumptionScope, FeedSpec, ScheduleRow, Semantics, remaining
+from ballast.power.feed_spec import ConsumptionScope, FeedSpec, Schedule, ScheduleRow, Semantics, remaining
 from ballast.power.policy import PowerPolicy
 from ballast.power.sections import Need
 from ballast.power.values import exact
@@ -61,6 +61,8 @@ class Watts:
     """The id of the schedule's row that it comes from, if that has one."""
     ahead: tuple[ScheduleRow, ...] = ()
     """The rows of the schedule for the next day."""
+    forecast: Schedule | None = None
+    """The schedule as last read."""
     schedule_problem: str | None = None
     """Why the newest read of the schedule failed, or None."""
     consumed: Fraction | None = None

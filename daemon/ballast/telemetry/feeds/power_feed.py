@@ -278,18 +278,21 @@ def trace(path: Path, *, signed: bool = False) -> Iterator[PowerSample]:
     return (sample for sample, _ in table(path, signed=signed))
 
 
-def table(path: Path, *, signed: bool = False) -> Iterator[tuple[PowerSample, Mapping[str, str | None]]]:
-    """As `trace`, each sample with the columns of its row."""
+def table(
+    path: Path, *, signed: bool = False, named: str = "watts"
+) -> Iterator[tuple[PowerSample, Mapping[str, str | None]]]:
+    """As `trace`, each sample with the columns of its row; the column of watts may be `named` otherwise."""
     try:
         with path.open(newline="", encoding="utf-8-sig") as file:
             rows = csv.DictReader(file, skipinitialspace=True)
             columns = [name.strip() for name in rows.fieldnames or ()]
-            if not {"time", "watts"} <= set(columns):
+            column = named if named in columns else "watts"
+            if not {"time", column} <= set(columns):
                 raise UsageError(f"{path}: expected the columns time,watts, found {','.join(columns) or 'none'}.")
             rows.fieldnames = columns
             newest = -math.inf
             for row in rows:
-                sample = _row(row["time"] or "", row["watts"] or "", newest, signed=signed)
+                sample = _row(row["time"] or "", row[column] or "", newest, signed=signed)
                 newest = max(newest, sample.time) if math.isfinite(sample.time) else newest
                 yield sample, row
     except OSError as error:

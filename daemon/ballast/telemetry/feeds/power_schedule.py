@@ -9,7 +9,7 @@ import msgspec
 import structlog
 
 from ballast.base.errors import NOT_JSON, TelemetryError, UsageError
-from ballast.power.feed_spec import DAY, Schedule, ScheduleRow
+from ballast.power.feed_spec import DAY, Schedule, ScheduleRow, ScheduleSpec
 from ballast.power.policy import PowerPolicy
 from ballast.power.values import exact
 from ballast.telemetry.feeds.power_feed import MAX_BODY, PrometheusFeed, access, pick, steps, table, unix_time
@@ -30,7 +30,7 @@ log = structlog.get_logger("ballast.power")
 def recorded_schedule(policy: PowerPolicy) -> Schedule | None:
     """The schedule of a policy that gives it as a file; None otherwise. Raises UsageError."""
     spec = policy.schedule
-    return None if spec is None or spec.csv is None else _of_file(Path(spec.csv)).in_unit(spec.unit)
+    return None if spec is None or spec.csv is None else _of_file(Path(spec.csv), spec).meant(spec)
 
 
 class ScheduleReader:
@@ -40,7 +40,8 @@ class ScheduleReader:
         self._spec = policy.schedule
         self._client = client
         self._wire: HttpSession | None = None
-        self._schedule: Schedule | None = None
+        self.known: Schedule | None = None
+        """As last read."""
         self._read_at: float | None = None
         self.problem: str | None = None
         """Why the newest read failed, or None."""
@@ -53,15 +54,15 @@ class ScheduleReader:
         if self._read_at is None or not 0 <= at - self._read_at < EVERY:
             self._read_at = at
             try:
-                self._schedule, self.problem = self._read(at).in_unit(self._spec.unit), None
+                self.known, self.problem = self._read(at).meant(self._spec), None
             except (TelemetryError, UsageError, ValueError) as error:
                 self.problem = f"the schedule cannot be read: {error}"
                 log.warning("a power schedule cannot be read; the last one stays", problem=str(error))
-        return None if self._schedule is None else self._schedule.lowest(exact(at), self._spec.lead)
+        return None if self.known is None else self.known.lowest(exact(at), self._spec.lead)
 
     def ahead(self, at: float) -> tuple[ScheduleRow, ...]:
         """The rows that hold at some time of the day from `at` (Unix seconds) on, as last read."""
-        return () if self._schedule is None else self._schedule.ahead(exact(at), DAY)
+        return () if self.known is None else self.known.ahead(exact(at), DAY)
 
     def close(self) -> None:
         """Closes the HTTP connection."""
@@ -74,7 +75,7 @@ class ScheduleReader:
             return None
         if spec.csv is not None:
             path = Path(spec.csv)
-            return lambda at: _of_file(path)
+            return lambda at: _of_file(path, spec)
         if spec.url is not None:
             url, path_of = spec.url, steps(spec.json_path)
             http = access(spec, PART)
@@ -100,12 +101,12 @@ class ScheduleReader:
         return ask
 
 
-def _of_file(path: Path) -> Schedule:
+def _of_file(path: Path, spec: ScheduleSpec) -> Schedule:
     """Rows that cannot be read are left out. Raises UsageError."""
     try:
         return Schedule.of(
             (exact(sample.time), exact(sample.watts), *_event(row.get("id"), row.get("ramp")))
-            for sample, row in table(path)
+            for sample, row in table(path, signed=spec.priced_as is not None, named=spec.priced_as or "watts")
             if sample.watts is not None
         )
     except ValueError as error:
