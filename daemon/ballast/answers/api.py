@@ -34,7 +34,7 @@ FALLS_KEPT = 100
 ACTIONS_KEPT = 100
 """Actions of one power policy, the newest."""
 
-State = Literal["known", "young", "down", "unmeasured", "silent"]
+State = Literal["known", "young", "down", "unmeasured", "silent", "disputed"]
 
 
 class StatusCondition(Struct, frozen=True, rename="camel"):
@@ -190,6 +190,7 @@ class SnapshotSummary(Answer):
     down: int
     unmeasured: int
     silent: int
+    disputed: int
     sources: Annotated[Mapping[str, str], Meta(description="where the samples come from, by resource")]
 
 

@@ -32,7 +32,7 @@ class FleetLoads(Answer):
         Meta(description="by resource, in thousandths of allocatable, null while unknown"),
     ]
     score: Sequence[int | None]
-    state: Annotated[Sequence[int], Meta(description="0 known, 1 young, 2 down, 3 unmeasured, 4 silent")]
+    state: Annotated[Sequence[int], Meta(description="0 known, 1 young, 2 down, 3 unmeasured, 4 silent, 5 disputed")]
     class_: Annotated[Sequence[int | None], Meta(description="0 low, 1 normal, 2 high")] = field(name="class")
     published: Annotated[Sequence[int | None], Meta(description="the label score that the node carries")]
     schedulable: Annotated[Sequence[int], Meta(description="1 ready and not cordoned, else 0")]

@@ -101,6 +101,11 @@ CONDITION_TYPES: Mapping[str, ConditionType] = {
         "Some nodes look idle, because their time is stolen or spent waiting for disks or memory.",
         "Look at `steal` and `iowait` of node_cpu_seconds_total there: CPU credits, a full host, a hung disk.",
     ),
+    "MeasurementsDisputed": ConditionType(
+        "Two sources differ about single nodes",
+        "Prometheus and metrics-server differ by more than 20 points about some nodes, so one of them is wrong.",
+        "Compare `kubectl top node` with the node itself; `ballast doctor --only sources-disagree` shows both.",
+    ),
     "NodesUnknown": ConditionType(
         "Some nodes are silent",
         "Some nodes gave data before and are silent now.",

@@ -6,11 +6,13 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from ballast.base.text import named
 from ballast.doctor.cluster_view import CheckNotPossible
 from ballast.doctor.evidence import PATIENCE, Evidence
 from ballast.doctor.finding import Finding, Status
 from ballast.doctor.install import prometheus_services
-from ballast.jobs.witnesses import TOLERANCE, apart
+from ballast.jobs.sentences import NAMED
+from ballast.jobs.witnesses import DISPUTED_BY, TOLERANCE, apart
 from ballast.model.sample import Floats
 from ballast.telemetry.error_messages import FailedAnswer, NotAllowed, TenantMissing, TooSlow, masked
 from ballast.telemetry.series_check import matchers_line
@@ -108,7 +110,8 @@ def metrics_server(evidence: Evidence) -> Iterator[Finding]:
 def sources_disagree(evidence: Evidence) -> Iterator[Finding]:
     """Whether both say the same about cpu and memory.
 
-    Found: Prometheus and metrics-server disagree by more than noise: another unit, query or cluster.
+    Found: Prometheus and metrics-server disagree by more than noise: another unit, query or cluster; or about single
+    nodes, of which one source is wrong or forged.
     Fix: `BALLAST_PROMETHEUS__MATCHERS=cluster="..."`, or `BALLAST_TELEMETRY__SOURCE=metrics-server` where it is right
     """
     ours, theirs = evidence.reading.samples, evidence.witness.samples
@@ -126,6 +129,10 @@ def sources_disagree(evidence: Evidence) -> Iterator[Finding]:
             yield Finding("sources-disagree", "fail", resource, message, fix)
         elif message := out_of_order(resource, one, other):
             yield Finding("sources-disagree", "warn", resource, message, ("kubectl top nodes", "ballast top"))
+        elif (doubtful := np.flatnonzero(np.nan_to_num(np.abs(gap)) > DISPUTED_BY)).size:
+            names = named([evidence.nodes[row].name for row in doubtful.tolist()], NAMED)
+            text = f"{resource} of {names} differs by more than 20 points; while that lasts these nodes are disputed"
+            yield Finding("sources-disagree", "warn", resource, text, ("kubectl top nodes", "ballast top"))
 
 
 _FEWEST = 8

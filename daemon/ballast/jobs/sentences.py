@@ -1,7 +1,7 @@
 """Cycles in words: their sentences, and the conditions they leave behind."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -54,6 +54,7 @@ def report_telemetry(
     conditions.report("NodesUnmeasured", "NeverMeasured", unmeasured(snapshot, settings.cluster.node_selector))
     starved = [node.name for row, node in enumerate(snapshot.nodes) if snapshot.starved(row)]
     conditions.report("NodeStarved", "TimeLost", _starved(starved))
+    conditions.report("MeasurementsDisputed", "SourcesApart", _disputed(telemetry.disputes.sides()))
     conditions.report("ScrapesSlow", "IntervalTooShort", _slow(snapshot, settings))
     frozen = (
         f"more than {freeze.max_unknown:.0%} of the measured nodes are silent; nothing is published until at most "
@@ -68,6 +69,19 @@ def _starved(names: Sequence[str]) -> str | None:
     return (
         f"{named(names, NAMED)}: a fifth of the time or more is stolen by the hypervisor, or spent waiting for disks "
         "or memory; no pods are sent there. Look at `steal` and `iowait` of node_cpu_seconds_total, and at the disks"
+    )
+
+
+def _disputed(sides: Mapping[str, Sequence[str]]) -> str | None:
+    if not sides:
+        return None
+    which = "; ".join(
+        f"{side} metrics-server's by more than 20 points: {named(names, NAMED)}" for side, names in sides.items()
+    )
+    return (
+        f"{which}. These nodes are disputed: they cause no eviction and get no better label. Compare `kubectl top "
+        "node` with the node itself; then mend its exporter, or leave out by BALLAST_PROMETHEUS__MATCHERS whoever else "
+        "reports it"
     )
 
 

@@ -10,7 +10,7 @@ import structlog
 from ballast.base.clock import Clock
 from ballast.base.metrics import Metrics
 from ballast.cluster.context import Context
-from ballast.jobs.witnesses import Witness, disagreements
+from ballast.jobs.witnesses import Disputes, Witness, disagreements, paired_gap
 from ballast.model.node import Node
 from ballast.model.node_state import NodeEvidence, NodeStates, node_states
 from ballast.model.sample import REJECTION_REASONS, Bools, Floats, Ints, Reading
@@ -82,6 +82,7 @@ class TelemetryCycle:
         self._attempts = 0
         self._lives = NodeLives()
         self._witness = Witness()
+        self.disputes = Disputes(rules.forget_after)
         self.disagreements: tuple[str, ...] = ()
         self.last: Reading | None = None
         self.witness_problem = ""
@@ -114,8 +115,8 @@ class TelemetryCycle:
         if self._fallback is not None:
             measured = {name for name, samples in reading.samples.items() if samples.rows.size}
             able = [name for name in self._fallback.resources if name in self._resources]
-            needed = [name for name in able if name not in measured]
-            if resources := self._witness.choose(at, able, needed):
+            needed = self.disputes.suspects or any(name not in measured for name in able)
+            if resources := self._witness.choose(at, able, needed=needed):
                 spare = self._fallback.read(at, names, resources)
                 self.witness_problem = "; ".join(sorted(set(spare.problems.values())))
                 self._witness.record_answer(at, failed=bool(spare.problems))
@@ -183,7 +184,13 @@ class TelemetryCycle:
         sources = dict.fromkeys(self._resources, self._primary.name)
         if self._fallback is not None:
             windows, newest = self._lend(self._fallback, windows, newest, sources, at, scale)
+            if self._witness.asked == at:
+                gap = paired_gap(
+                    self._rings[self._primary.name], self._rings[self._fallback.name], self._lives.keys, at
+                )
+                self.disputes.compare(at, self._lives.keys, self._resources, gap)
         states = self._states(at, nodes, windows, newest, sources)
+        states = states.dispute(self.disputes.disputed(self._lives.keys))
         label = self._given.pool_label
         known = states.known
         states = replace(states, starved=self._starving(at, known))

@@ -4,8 +4,10 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
-from ballast.model.sample import Floats
+from ballast.model.sample import Bools, Floats, Ints
 from ballast.model.snapshot import Window
+from ballast.windows.node_lives import NodeKey
+from ballast.windows.ring import Ring
 
 TOLERANCE = {"cpu": 0.15, "memory": 0.25}
 """Largest difference of two means that is none, as a share of capacity.
@@ -22,6 +24,15 @@ WITNESS_EVERY = 60.0
 RETRIED = 600.0
 """Seconds until a witness that failed is asked again."""
 
+DISPUTED_BY = 0.2
+"""Difference of one node's means, as a share of capacity, beyond which one of its sources is wrong."""
+
+DISPUTED_OVER = 300.0
+"""Seconds over which these means are taken: shorter bursts reach the two sources at different times."""
+
+CYCLES = 3
+"""Comparisons in a row that make a node disputed."""
+
 
 class Witness:
     """When the fallback is asked: at each reading while it is needed, else so seldom that its windows stay known."""
@@ -31,7 +42,7 @@ class Witness:
         self.asked = -np.inf
         """When it was read last, Unix seconds."""
 
-    def choose(self, at: float, known: Sequence[str], needed: Sequence[str]) -> list[str]:
+    def choose(self, at: float, known: Sequence[str], *, needed: bool) -> list[str]:
         """Of the resources that it knows those to read at the Unix time `at`."""
         due = at >= self._due or at < self._due - RETRIED
         return list(known) if needed or due else []
@@ -40,6 +51,82 @@ class Witness:
         """It was read at `at`."""
         self.asked = at
         self._due = at + (RETRIED if failed else WITNESS_EVERY)
+
+
+class Disputes:
+    """The nodes of which the two sources differ, from comparison to comparison."""
+
+    def __init__(self, forget_after: float) -> None:
+        """What cannot be compared any more stays disputed for `forget_after` seconds."""
+        self._forget_after = forget_after
+        self._counts: dict[NodeKey, tuple[int, float]] = {}
+        self._sides: dict[NodeKey, tuple[str, ...]] = {}
+
+    @property
+    def suspects(self) -> bool:
+        """Whether any node differed at the last comparison, so that the next reading should be compared too."""
+        return bool(self._counts)
+
+    def compare(self, at: float, keys: Sequence[NodeKey], resources: Sequence[str], gap: Floats) -> None:
+        """`gap` [resource, node] is ours minus metrics-server's at Unix time `at`, NaN where one of them is missing."""
+        above, below = (_beyond(resources, side) for side in (gap, -gap))
+        differs = np.asarray((above | below).any(axis=0))
+        compared = np.asarray(np.isfinite(gap).any(axis=0))
+        rows = {key: row for row, key in enumerate(keys)}
+        kept = {
+            key: value
+            for key, value in self._counts.items()
+            if (row := rows.get(key)) is not None
+            and (differs[row] or (not compared[row] and at - value[1] < self._forget_after))
+        }
+        for row in np.flatnonzero(differs).tolist():
+            kept[keys[row]] = (min(kept.get(keys[row], (0, at))[0] + 1, CYCLES), at)
+            self._sides[keys[row]] = tuple(
+                f"{name} {'above' if above[index, row] else 'below'}"
+                for index, name in enumerate(resources)
+                if above[index, row] or below[index, row]
+            )
+        self._counts = kept
+        self._sides = {key: self._sides[key] for key in kept}
+
+    def disputed(self, keys: Sequence[NodeKey]) -> Bools:
+        """[node]."""
+        return np.array([self._counts.get(key, (0, 0.0))[0] >= CYCLES for key in keys], bool)
+
+    def sides(self) -> dict[str, list[str]]:
+        """What differs and how, such as "cpu above" → the names of its nodes."""
+        by_side: dict[str, list[str]] = {}
+        for key, sides in self._sides.items():
+            for side in sides if self._counts[key][0] >= CYCLES else ():
+                by_side.setdefault(side, []).append(key[0])
+        return {side: sorted(names) for side, names in sorted(by_side.items())}
+
+
+def _beyond(resources: Sequence[str], gap: Floats) -> Bools:
+    """[resource, node]: by more than DISPUTED_BY; of memory beyond what the two ways of measuring make of the fleet."""
+    limits = np.full((len(resources), 1), DISPUTED_BY)
+    for index, name in enumerate(resources):
+        compared = gap[index][np.isfinite(gap[index])]
+        if name == "memory" and compared.size:
+            limits[index] += max(0.0, float(np.median(compared)))
+    return np.asarray(np.nan_to_num(gap, nan=0.0) > limits)
+
+
+def paired_gap(ours: Ring, theirs: Ring, keys: Sequence[NodeKey], at: float) -> Floats:
+    """[resource, node]: mean difference over the slots of DISPUTED_OVER seconds that both have; NaN without one."""
+    newest = ours.slot(at)
+    slots = np.arange(newest - max(CYCLES, int(min(DISPUTED_OVER, ours.span) / ours.step)) + 1, newest + 1)
+    values, present = zip(*(_last(ring, ring.columns(keys), slots) for ring in (ours, theirs)), strict=True)
+    both = present[0] & present[1]
+    count = both.sum(axis=0)
+    total = np.where(both, values[0] - values[1], 0.0).sum(axis=0)
+    return np.where(count > 0, total / np.maximum(count, 1), np.nan)
+
+
+def _last(ring: Ring, columns: Ints, slots: Ints) -> tuple[Floats, Bools]:
+    rows = slots % ring.rows
+    written = ring.slots[rows][:, :, columns] == slots[:, None, None]
+    return ring.values[rows][:, :, columns], written
 
 
 def disagreements(resources: Sequence[str], ours: Window, theirs: Window, sources: Mapping[str, str]) -> Iterator[str]:

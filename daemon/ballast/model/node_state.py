@@ -1,4 +1,4 @@
-"""What the silence of a node means: known, young, down, unmeasured or silent.
+"""What the silence of a node means: known, young, down, unmeasured or silent; or disputed, where two sources differ.
 
 A node that Kubernetes itself calls down or that has just been created is silent for a reason, and one that never had a
 sample needs other settings. Only what was measured and is not any more says that the picture of the cluster has holes.
@@ -35,6 +35,8 @@ class NodeState(StrEnum):
     """It never had a sample of what it needs, while others have."""
     SILENT = "silent"
     """Measured, and not sufficiently any more."""
+    DISPUTED = "disputed"
+    """Measured, but two sources differ: one of them is wrong."""
 
 
 _CODES = {state: number for number, state in enumerate(NodeState)}
@@ -91,6 +93,12 @@ class NodeStates:
             return self
         codes = np.where(self.starved, _CODES[NodeState.UNMEASURED], self.codes).astype(np.int8)
         return replace(self, codes=codes, lapsed=self.lapsed | self.starved, starved=None)
+
+    def dispute(self, disputed: Bools) -> NodeStates:
+        """The same, but known nodes among `disputed` [node] are not known: what they score must not rise."""
+        doubtful = self.known & disputed
+        codes = np.where(doubtful, _CODES[NodeState.DISPUTED], self.codes).astype(np.int8)
+        return replace(self, codes=codes, lapsed=self.lapsed | doubtful)
 
     @property
     def silent_share(self) -> float:

@@ -139,7 +139,7 @@ def _gauge(name: str, *labels: str, value: float | None = None) -> GaugeMetricFa
 GAUGES = {
     "ballast_build_info": "Always 1; the version is a label.",
     "ballast_frozen": "1 while much of the cluster is silent: nothing is published and /watcher answers 500.",
-    "ballast_nodes": "Selected nodes by state: known, young, down, unmeasured or silent.",
+    "ballast_nodes": "Selected nodes by state: known, young, down, unmeasured, silent or disputed.",
     "ballast_nodes_unknown": "Selected nodes that are not known, for whatever reason; all while cycles have stopped.",
     "ballast_settings_info": "Always 1; the mode of each part is a label.",
     "ballast_load": "Known nodes by their mean load over the first window.",

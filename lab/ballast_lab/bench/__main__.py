@@ -17,6 +17,7 @@ TOPICS = {
     "pipeline": "From Prometheus to what is served",
     "windows": "Windows",
     "watcher": "Reading `/watcher`",
+    "honest": "Two honest sources",
     "page": "The page in a browser",
     "start": "Starting",
     "large": "Fifteen thousand nodes",

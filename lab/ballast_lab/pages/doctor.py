@@ -108,7 +108,7 @@ SEEN: Mapping[str, DaemonView] = {
     "units": DaemonView(("TelemetryDegraded",)),
     "unmeasured-nodes": DaemonView(("NodesUnmeasured",)),
     "metrics-server": DaemonView(("FallbackMissing", "TelemetryDegraded")),
-    "sources-disagree": DaemonView(("SourcesDisagree",)),
+    "sources-disagree": DaemonView(("SourcesDisagree", "MeasurementsDisputed")),
     "kubernetes-reachable": DaemonView(("ClusterUnreachable",)),
     "rbac": DaemonView(
         ("ClusterUnreachable", "PodsUnreadable", "LeaseFailing", "PublishingFailing", "CraneFailing", "StateNotSaved"),

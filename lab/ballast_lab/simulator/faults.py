@@ -120,9 +120,9 @@ class Faults:
         """Every series of nodes has these labels; {node}, {address} and {index} stand for the node's."""
         self._switch("prometheus_labels", seconds, labels=dict(labels))
 
-    def prometheus_higher(self, by: float, seconds: float | None = None) -> None:
-        """Every ratio is higher by so much, up to 1: what another cluster or another unit looks like."""
-        self._switch("prometheus_higher", seconds, by=by)
+    def prometheus_higher(self, by: float, seconds: float | None = None, node: int | None = None) -> None:
+        """Every ratio, or that of the node at this place, is higher by so much, up to 1: another unit, or a forgery."""
+        self._switch("prometheus_higher", seconds, by=by, node=node)
 
     def prometheus_stale(self, age: float, seconds: float | None = None) -> None:
         """All samples are `age` seconds old, as behind a lagging remote write."""

@@ -55,10 +55,11 @@ class MetricTable:
 
 @dataclass(frozen=True)
 class _Variant:
-    """Labels that a fault adds to all series, and by how much these are higher."""
+    """Labels that a fault adds to all series, and by how much these, or those of one node, are higher."""
 
     labels: tuple[tuple[str, str], ...] = ()
     higher: float = 0.0
+    only: int | None = None
 
 
 class PrometheusApi:
@@ -193,7 +194,7 @@ class PrometheusApi:
                 place[text] = len(labels)
                 labels.append(text)
                 rows.append(row)
-                higher.append(variant.higher)
+                higher.append(variant.higher if variant.only in (None, row) else 0.0)
         if rows == list(range(len(values))) and not any(higher):
             return MetricTable(labels, values, present)
         shift = np.zeros((len(rows), 1)) if parsed.fresh else np.array(higher).reshape(-1, 1)
@@ -204,7 +205,7 @@ class PrometheusApi:
     def _variants(self) -> list[_Variant]:
         """One, without faults."""
         more = self._faults.values("prometheus_higher")
-        found = [_Variant(higher=more["by"] if more else 0.0)]
+        found = [_Variant(higher=more["by"], only=more["node"]) if more else _Variant()]
         if (several := self._faults.values("prometheus_clusters")) is not None:
             label = several["label"]
             found = [_Variant(((label, name),), 0.3 * (index > 0)) for index, name in enumerate(several["names"])]

@@ -127,6 +127,31 @@ def test_two_sources_that_disagree_are_named(calm: Rig) -> None:
     assert "BALLAST_PROMETHEUS__MATCHERS" in said
 
 
+def test_a_node_of_which_two_sources_differ_is_disputed_and_causes_nothing(calm: Rig) -> None:
+    daemon = calm.settled(EVICTION__MODE="on", EVICTION__PLANNERS="relieve")
+    calm.cycle(daemon, 4)
+    forged = calm.names[0]
+    score = int(calm.own(forged)[SCORE])
+    evictions = calm.cluster.requests["create", "pods/eviction"]
+    calm.faults.prometheus_higher(0.6, node=0)
+    for _ in range(30):
+        told = calm.cycle(daemon)
+        daemon.scheduler.run("eviction")
+        assert int(calm.own(forged).get(SCORE, 0)) <= score, "no better label"
+    assert "(1 disputed)" in told[0]
+    assert snapshot(daemon).states.counts["disputed"] == 1
+    state = next(node for node in get(daemon, "/api/v1/nodes").json()["nodes"] if node["name"] == forged)["state"]
+    assert state == "disputed"
+    said = condition(daemon, "MeasurementsDisputed") or ""
+    assert said.startswith(f"cpu above metrics-server's by more than 20 points: {forged}; memory above")
+    assert calm.own(forged) == {LOAD: "unknown"}
+    assert forged not in watcher(daemon)
+    assert calm.cluster.requests["create", "pods/eviction"] == evictions
+    calm.faults.clear()
+    assert calm.cycle(daemon, 12)[0] == "know 10 of 10 nodes from prometheus, 0 unknown"
+    assert condition(daemon, "MeasurementsDisputed") is None
+
+
 def test_several_clusters_in_one_answer_are_named_and_nothing_is_guessed(calm: Rig) -> None:
     daemon = calm.settled()
     before = calm.published()

@@ -208,7 +208,7 @@ def test_a_node_that_never_gave_a_sample_is_unmeasured_a_window_after_it_was_see
 def test_the_fallback_is_asked_for_what_is_missing_and_fills_its_own_windows(clock: FakeClock) -> None:
     primary = FakeSource("prometheus", ("cpu", "memory"), history=True)
     fallback = FakeSource("metrics-server", ("cpu", "memory"))
-    fallback.value = 0.75
+    fallback.value = 0.4
     cycle = cycle_of(clock, primary, fallback)
     run(clock, cycle, 2)
     assert fallback.reads == [("cpu", "memory")], "it stays warm"
@@ -223,7 +223,7 @@ def test_the_fallback_is_asked_for_what_is_missing_and_fills_its_own_windows(clo
     assert sources == ["prometheus"] * 3 + ["metrics-server"] * 2
     assert snapshot.sources["memory"] == "prometheus"
     assert source_title(snapshot) == "Prometheus"
-    assert snapshot.windows["2m"].mean[0].tolist() == pytest.approx([1.5, 0.75])
+    assert snapshot.windows["2m"].mean[0].tolist() == pytest.approx([0.8, 0.4])
 
 
 def test_the_title_is_that_of_metrics_server_while_it_gives_cpu_and_memory(clock: FakeClock) -> None:

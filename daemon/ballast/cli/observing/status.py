@@ -118,7 +118,11 @@ def spread_words(values: Mapping[str, float | None]) -> str:
 def _nodes(snapshot: Mapping[str, Any] | None) -> str:
     if snapshot is None:
         return "unknown, no cycle has ended yet"
-    others = [f"{snapshot[state]} {state}" for state in ("silent", "down", "unmeasured", "young") if snapshot[state]]
+    others = [
+        f"{snapshot[state]} {state}"
+        for state in ("disputed", "silent", "down", "unmeasured", "young")
+        if snapshot[state]
+    ]
     beside = f" ({', '.join(others)})" if others else ""
     return f"{snapshot['known']} of {snapshot['nodes']} known{beside}, data {snapshot['age']:.0f} s old"
 

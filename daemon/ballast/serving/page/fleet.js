@@ -1,7 +1,7 @@
 // All nodes in columns: names once, loads with every snapshot; or as they were in the last 24 hours.
 import { read } from "./common.js";
 
-const STATES = ["known", "young", "down", "unmeasured", "silent"], CLASSES = ["low", "normal", "high"];
+const STATES = ["known", "young", "down", "unmeasured", "silent", "disputed"], CLASSES = ["low", "normal", "high"];
 let names = null;
 
 async function roster(wanted) {

@@ -17,7 +17,7 @@ function drawHeadline() {
   line.className = "";
   if (!snapshot) { line.textContent = "No data yet: the first cycle has not ended."; return; }
   const age = now() - snapshot.time, stale = age > 3 * duration(status.interval) + 30;
-  const unknown = ["silent", "young", "down", "unmeasured"].filter(name => snapshot[name]).map(name => `${number(snapshot[name])} ${name}`);
+  const unknown = ["disputed", "silent", "young", "down", "unmeasured"].filter(name => snapshot[name]).map(name => `${number(snapshot[name])} ${name}`);
   line.textContent = `${number(snapshot.known)} of ${count(snapshot.nodes, "node")} known${unknown.length ? ` (${unknown.join(", ")})` : ""}; data ${ago(age)} old${stale ? ", too old" : ""}`;
   line.classList.toggle("stale", stale);
 }
