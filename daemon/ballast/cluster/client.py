@@ -206,7 +206,7 @@ class KubeApi:
         stream: bool,
     ) -> urllib3.BaseHTTPResponse:
         url = self._url.rstrip("/") + path + ("?" + urlencode(query) if query else "")
-        authorization = self._authorization()
+        authorization = self.authorization()
         try:
             return self._pool.request(
                 method,
@@ -225,8 +225,11 @@ class KubeApi:
         except (HTTPError, OSError) as error:
             raise self._unreachable(error) from error
 
-    def _authorization(self) -> dict[str, str]:
-        """Raises Unauthorized when the kubernetes package cannot renew the token, whatever it raises then."""
+    def authorization(self) -> dict[str, str]:
+        """The header with the token, empty without one.
+
+        Raises Unauthorized when the kubernetes package cannot renew the token, whatever it raises then.
+        """
         try:
             with self._lock:
                 bearer = self._configuration.auth_settings().get("BearerToken")

@@ -1,5 +1,5 @@
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -238,6 +238,96 @@ def test_another_server_is_not_taken_for_a_daemon(httpserver: HTTPServer) -> Non
 def test_an_error_of_the_daemon_is_passed_on(httpserver: HTTPServer) -> None:
     httpserver.expect_request("/api/v1/status").respond_with_json({"error": "who are you"}, status=401)
     assert "HTTP 401: who are you" in str(run("status", "--url", httpserver.url_for("")).exception)
+
+
+def test_a_daemon_that_asks_for_a_token_gets_that_of_the_kubeconfig(
+    httpserver: HTTPServer, tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster = {"name": "c", "cluster": {"server": "http://127.0.0.1:1"}}
+    user = {"name": "u", "user": {"token": "mine"}}
+    context = {"name": "x", "context": {"cluster": "c", "user": "u"}}
+    file = tmp_path / "kubeconfig"
+    document = {"current-context": "x", "clusters": [cluster], "users": [user], "contexts": [context]}
+    file.write_text(yaml.safe_dump(document))
+    monkeypatch.setenv("KUBECONFIG", str(file))
+    known = {"Authorization": "Bearer mine"}
+    for name, document in answers([node("a", 0.3)]).items():
+        httpserver.expect_request(f"/api/v1/{name}", headers=known).respond_with_json(document)
+        httpserver.expect_request(f"/api/v1/{name}").respond_with_json({"error": "who are you"}, status=401)
+    assert run("status", "--url", httpserver.url_for("")).exit_code == 0
+    sent = [request.headers.get("Authorization") for request, _ in httpserver.log]
+    assert set(sent) == {None, "Bearer mine"}
+    assert sent[0] is None, "not unasked"
+
+
+POOLS = {
+    "a": [node("a-1", 0.9), node("a-2", 0.3)],
+    "b": [node("b-1", 0.5), node("b-2", None)],
+    "c": [node("c-1", 0.1)],
+}
+
+
+@pytest.fixture
+def pools() -> Iterator[dict[str, str]]:
+    """Addresses of three Ballasts, each with its own nodes."""
+    urls, servers = {}, []
+    for number, (name, nodes) in enumerate(POOLS.items()):
+        server = HTTPServer()
+        server.start()
+        servers.append(server)
+        ledger = {"hours": [], "days": [day(0, evicted=number, hot_node_minutes=30.0)]}
+        for path, document in (answers(nodes) | {"ledger": ledger}).items():
+            server.expect_request(f"/api/v1/{path}").respond_with_json(document)
+        urls[name] = server.url_for("").rstrip("/")
+    yield urls
+    for server in servers:
+        server.stop()
+
+
+def status_of(*urls: str) -> tuple[int, dict[str, Any]]:
+    result = run("status", *(word for url in urls for word in ("--url", url)), "-o", "json")
+    return result.exit_code, json.loads(result.stdout)
+
+
+def test_three_ballasts_are_shown_as_one_cluster(pools: dict[str, str]) -> None:
+    code, view = status_of(*pools.values())
+    assert code == 0
+    assert view["nodes"] == {"nodes": 5, "known": 4, "silent": 1, "age": 3.0} | dict.fromkeys(
+        ("young", "down", "unmeasured", "disputed"), 0
+    )
+    assert [hot["node"] for hot in view["hot"]] == ["a-1"]
+    assert view["balanced"] is False
+    assert view["spread"] == spread([node for nodes in POOLS.values() for node in nodes], ["cpu", "memory"])
+    assert view["today"]["evicted"] == 3
+    assert view["today"]["hot_node_minutes"] == 90.0
+    assert view["today"]["over_watt_hours"] is None
+    assert [one["address"] for one in view["daemons"]] == list(pools.values())
+    screen = run("status", *(word for url in pools.values() for word in ("--url", url))).stdout
+    assert screen.count("Ballast 0.1.0 at ") == 3
+    assert "nodes     4 of 5 known (1 silent)" in screen
+
+
+def test_one_ballast_that_is_silent_is_named_and_the_others_are_shown(pools: dict[str, str]) -> None:
+    code, view = status_of(pools["c"], "http://127.0.0.1:1", pools["b"])
+    assert code == 1
+    assert view["balanced"] is None, "what nobody answers for is unknown"
+    assert [(one["type"], one["rank"]) for one in view["wrong"]] == [("NoAnswer", "outage")]
+    assert "http://127.0.0.1:1" in view["wrong"][0]["message"]
+    assert view["nodes"]["nodes"] == 3
+
+
+def test_a_node_of_two_ballasts_counts_once_and_is_named(httpserver: HTTPServer, pools: dict[str, str]) -> None:
+    for path, document in answers([POOLS["a"][0]]).items():
+        httpserver.expect_request(f"/api/v1/{path}").respond_with_json(document)
+    code, view = status_of(pools["a"], httpserver.url_for("").rstrip("/"))
+    assert code == 1
+    assert view["nodes"]["nodes"] == 2
+    assert [one["type"] for one in view["wrong"]] == ["SecondBallast"]
+    assert "work on the same nodes: a-1" in view["wrong"][0]["message"]
+
+
+def test_the_same_address_twice_is_one(pools: dict[str, str]) -> None:
+    assert "daemons" not in status_of(pools["a"], pools["a"])[1]
 
 
 def test_doctor_takes_the_settings_of_the_daemon_but_no_secrets_and_no_files_of_its_pod(daemon: Daemon) -> None:

@@ -53,11 +53,11 @@ def find(place: Place, timeout: float = TIMEOUT) -> Remote:
     `timeout` is in seconds. Raises BallastError that names what was tried and the next step.
     """
     if place.url is not None:
-        remote = _direct(place.url, timeout)
+        remote = _direct(place.url, timeout, place)
         if reason := _refusal(remote):
             raise BallastError(f"--url {place.url}: no Ballast daemon answers there ({reason}). {_next(place)}")
         return remote
-    near, near_reason = _direct(NEAR, timeout), "not asked, because a cluster or a namespace is named"
+    near, near_reason = _direct(NEAR, timeout, place), "not asked, because a cluster or a namespace is named"
     if not place.variables and not (near_reason := _refusal(near) or ""):
         return near
     try:
@@ -140,7 +140,7 @@ def _bound(name: str, value: object) -> bool:
     return hidden or name.endswith(("_FILE", "__KUBECONFIG"))
 
 
-def _direct(url: str, timeout: float) -> Remote:
+def _direct(url: str, timeout: float, place: Place) -> Remote:
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise UsageError(f"--url {url} cannot be used: give the address of the page, such as {NEAR}.")
@@ -152,6 +152,10 @@ def _direct(url: str, timeout: float) -> Remote:
             with requests.Session() as session:
                 session.trust_env = not near
                 answer = session.get(f"{base}{path}", timeout=timeout)
+                # BALLAST_HTTP__API_AUTH asks for a token of the cluster; it goes neither unasked nor in the clear.
+                if answer.status_code == 401 and (near or parts.scheme == "https"):
+                    session.headers.update(_own_token(place))
+                    answer = session.get(f"{base}{path}", timeout=timeout)
         except requests.RequestException as error:
             raise NoAnswer(_reason(error, timeout)) from None
         if not answer.ok:
@@ -159,6 +163,14 @@ def _direct(url: str, timeout: float) -> Remote:
         return answer.content
 
     return Remote(base, get)
+
+
+def _own_token(place: Place) -> dict[str, str]:
+    """The header with the token of the kubeconfig; empty without one, or without a kubeconfig."""
+    try:
+        return place.connect().authorization()
+    except BallastError:
+        return {}
 
 
 def _refusal(remote: Remote) -> str | None:

@@ -1,16 +1,21 @@
 """`ballast status`: one screen that says whether the cluster is balanced, what was done today and what is wrong now."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Annotated, Any, get_args
 
 import msgspec
 import typer
 
+from ballast.answers.api import State
 from ballast.answers.ledger import DryRunEffect, LedgerAnswer, effect_of, in_words
+from ballast.base.condition_types import Rank
+from ballast.base.errors import BallastError
+from ballast.base.text import named
 from ballast.cli.observing.overview import broken, hot, limits_of, spread, wrong
 from ballast.cli.observing.remote import NoAnswer, Remote, find
 from ballast.cli.output import LiveOutput, LiveOutputOption, paint
-from ballast.cli.place import ContextOption, KubeconfigOption, NamespaceOption, Place, UrlOption
+from ballast.cli.place import NEAR, ContextOption, KubeconfigOption, NamespaceOption, Place
 
 NAMED = 5
 """Hot nodes that are named."""
@@ -18,8 +23,20 @@ NAMED = 5
 COLOURS = {"outage": "red", "partial": "yellow"}
 
 
+UrlsOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--url",
+        metavar="URL",
+        help=f"Address of the page of a daemon; several times for Ballasts that share a cluster. Default: {NEAR} if a "
+        "daemon answers there, else the Service ballast of the installation.",
+        show_default=False,
+    ),
+]
+
+
 def status(
-    url: UrlOption = None,
+    url: UrlsOption = None,
     namespace: NamespaceOption = None,
     kubeconfig: KubeconfigOption = None,
     context: ContextOption = None,
@@ -27,23 +44,25 @@ def status(
 ) -> None:
     """Show whether the cluster is balanced, what Ballast did today, and what is wrong now.
 
-    Exit code: 0 if nothing is wrong but tuning, 1 if something is or no daemon answers, 2 for wrong use.
+    With several --url it shows them together: each node counts once, and what two of them claim is wrong. Exit code: 0
+    if nothing is wrong but tuning, 1 if something is or a daemon does not answer, 2 for wrong use.
     """
-    view = overview(find(Place(url, namespace, kubeconfig, context)))
+    places = [Place(one, namespace, kubeconfig, context) for one in dict.fromkeys(url or (None,))]
+    view = look(find(places[0]))[0] if len(places) == 1 else together(places)
     typer.echo(output.text(view, lambda: screen(view)))
     if broken(view["wrong"]):
         raise typer.Exit(1)
 
 
-def overview(remote: Remote) -> dict[str, Any]:
-    """The answer of `-o json`. Raises NoAnswer."""
+def look(remote: Remote) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The answer of `-o json` for one daemon, and its `/api/v1/nodes`. Raises NoAnswer."""
     now = remote.json("/api/v1/status")
     nodes = nodes_of(remote)
     limits = limits_of(remote.json("/api/v1/config"))
     heated = hot(nodes["nodes"], limits)
     ledger = msgspec.convert(remote.json("/api/v1/ledger"), LedgerAnswer)
     known = any(node["state"] == "known" for node in nodes["nodes"])
-    return {
+    view = {
         "address": remote.address,
         "version": now["version"],
         "leader": now["leader"],
@@ -58,6 +77,87 @@ def overview(remote: Remote) -> dict[str, Any]:
         "would": msgspec.to_builtins({"today": effect_of(ledger.days[-1:]), "week": effect_of(ledger.days[-7:])}),
         "wrong": wrong(now),
     }
+    return view, nodes
+
+
+def together(places: Sequence[Place]) -> dict[str, Any]:
+    """The answer of `-o json` for several daemons: the keys of one, over all, and each view under `daemons`.
+
+    Raises BallastError where none answers.
+    """
+    views, lists, silent = [], [], []
+    for place in places:
+        try:
+            view, nodes = look(find(place))
+        except BallastError as error:
+            silent.append(f"{error}")
+        else:
+            views.append(view)
+            lists.append(nodes)
+    if not views:
+        raise BallastError(" ".join(silent))
+    owners: dict[str, list[str]] = {}
+    nodes_by_name: dict[str, dict[str, Any]] = {}
+    for view, nodes in zip(views, lists, strict=True):
+        for node in nodes["nodes"]:
+            owners.setdefault(node["name"], []).append(view["address"])
+            nodes_by_name.setdefault(node["name"], node)
+    snapshots = [view["nodes"] for view in views if view["nodes"] is not None]
+    states = Counter(node["state"] for node in nodes_by_name.values())
+    counts = {"nodes": len(nodes_by_name), **{state: states[state] for state in get_args(State)}}
+    resources = dict.fromkeys(name for nodes in lists for name in nodes["resources"])
+    verdicts = {view["balanced"] for view in views}
+    return {
+        "address": ", ".join(view["address"] for view in views),
+        "version": ", ".join(sorted({view["version"] for view in views})),
+        "leader": all(view["leader"] for view in views),
+        "ready": not silent and all(view["ready"] for view in views),
+        "nodes": {**counts, "age": max(one["age"] for one in snapshots)} if snapshots else None,
+        "balanced": False if False in verdicts else None if silent or None in verdicts else True,
+        "limits": views[0]["limits"],
+        "spread": spread(nodes_by_name.values(), resources),
+        "hot": sorted(
+            {node["node"]: node for view in views for node in view["hot"]}.values(),
+            key=lambda node: (-max(node["load"].values()), node["node"]),
+        ),
+        "today": _sum([view["today"] for view in views]),
+        "would": {span: _sum([view["would"][span] for view in views]) for span in views[0]["would"]},
+        "wrong": _wrong_together(views, owners, silent),
+        "daemons": views,
+    }
+
+
+def _sum(documents: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """What none of them knows is not known."""
+    known = {name: [one[name] for one in documents if one[name] is not None] for name in documents[0]}
+    return {name: (values[0] if name == "begin" else sum(values)) if values else None for name, values in known.items()}
+
+
+def _wrong_together(
+    views: Sequence[Mapping[str, Any]], owners: Mapping[str, Sequence[str]], silent: Sequence[str]
+) -> list[dict[str, Any]]:
+    troubles: list[dict[str, Any]] = [
+        _trouble("NoAnswer", "outage", "A Ballast does not answer", text) for text in silent
+    ]
+    shared: dict[tuple[str, ...], list[str]] = {}
+    for name, addresses in owners.items():
+        if len(addresses) > 1:
+            shared.setdefault(tuple(addresses), []).append(name)
+    for addresses, names in shared.items():
+        text = f"{' and '.join(addresses)} work on the same nodes: {named(sorted(names), NAMED)}"
+        troubles.append(_trouble("SecondBallast", "partial", "Nodes belong to two of these Ballasts", text))
+    troubles += [
+        {**trouble, "message": f"{view['address']}: {trouble['message']}"}
+        for view in views
+        for trouble in view["wrong"]
+    ]
+    ranks = list(Rank)
+    return sorted(troubles, key=lambda trouble: ranks.index(trouble["rank"]))
+
+
+def _trouble(kind: str, rank: str, title: str, message: str) -> dict[str, Any]:
+    do = "Give each its own nodes with BALLAST_CLUSTER__NODE_SELECTOR, and each Ballast one --url."
+    return {"type": kind, "rank": rank, "title": title, "message": message, "since": None, "do": do}
 
 
 def nodes_of(remote: Remote) -> dict[str, Any]:
@@ -73,9 +173,13 @@ def nodes_of(remote: Remote) -> dict[str, Any]:
 
 def screen(found: Mapping[str, Any]) -> str:
     """The same in words."""
-    ready = "ready" if found["ready"] else "not ready"
+    views = found.get("daemons", [found])
     lines = [
-        f"Ballast {found['version']} at {found['address']}: {'leader' if found['leader'] else 'follower'}, {ready}",
+        f"Ballast {view['version']} at {view['address']}: {'leader' if view['leader'] else 'follower'}, "
+        f"{'ready' if view['ready'] else 'not ready'}"
+        for view in views
+    ]
+    lines += [
         f"nodes     {_nodes(found['nodes'])}",
         f"balanced  {_describe_balance(found)}",
         f"spread    {spread_words(found['spread']) or 'unknown'}",
@@ -83,7 +187,9 @@ def screen(found: Mapping[str, Any]) -> str:
     lines += [f"  hot     {node['node']}: {_percents(node['load'])}" for node in found["hot"][:NAMED]]
     if more := len(found["hot"]) - NAMED:
         lines += [f"  hot     and {more} more; see `ballast top`"] if more > 0 else []
-    lines += [f"parts     {', '.join(_part(name, state) for name, state in found['parts'].items())}"]
+    lines += dict.fromkeys(
+        f"parts     {', '.join(_part(name, state) for name, state in view['parts'].items())}" for view in views
+    )
     lines += [f"today     {_today(found['today'])}"]
     lines += _would({span: msgspec.convert(seen, DryRunEffect) for span, seen in found["would"].items()})
     lines += _wrong(found["wrong"])
@@ -121,7 +227,7 @@ def _nodes(snapshot: Mapping[str, Any] | None) -> str:
     others = [
         f"{snapshot[state]} {state}"
         for state in ("disputed", "silent", "down", "unmeasured", "young")
-        if snapshot[state]
+        if snapshot.get(state)
     ]
     beside = f" ({', '.join(others)})" if others else ""
     return f"{snapshot['known']} of {snapshot['nodes']} known{beside}, data {snapshot['age']:.0f} s old"
