@@ -11,7 +11,6 @@ from ballast.doctor.cluster_view import CheckNotPossible
 from ballast.doctor.evidence import PATIENCE, Evidence
 from ballast.doctor.finding import Finding, Status
 from ballast.doctor.install import prometheus_services
-from ballast.jobs.sentences import NAMED
 from ballast.jobs.witnesses import DISPUTED_BY, TOLERANCE, apart
 from ballast.model.sample import Floats
 from ballast.telemetry.error_messages import FailedAnswer, NotAllowed, TenantMissing, TooSlow, masked
@@ -130,12 +129,13 @@ def sources_disagree(evidence: Evidence) -> Iterator[Finding]:
         elif message := out_of_order(resource, one, other):
             yield Finding("sources-disagree", "warn", resource, message, ("kubectl top nodes", "ballast top"))
         elif (doubtful := np.flatnonzero(np.nan_to_num(np.abs(gap)) > DISPUTED_BY)).size:
-            names = named([evidence.nodes[row].name for row in doubtful.tolist()], NAMED)
+            names = named([evidence.nodes[row].name for row in doubtful.tolist()], _NAMED)
             text = f"{resource} of {names} differs by more than 20 points; while that lasts these nodes are disputed"
             yield Finding("sources-disagree", "warn", resource, text, ("kubectl top nodes", "ballast top"))
 
 
 _FEWEST = 8
+_NAMED = 5
 _SPREAD = 0.1
 _ORDERED = 0.3
 
