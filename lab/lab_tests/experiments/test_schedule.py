@@ -1,6 +1,7 @@
 """The closed loop: everybody sees the same pods, and what comes out is counted truly."""
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -9,16 +10,17 @@ from typer.testing import CliRunner
 
 from ballast.base.errors import UsageError
 from ballast.cli.app import app
+from ballast.settings import load as load_settings
 from ballast_lab.experiments.load_traces import LoadTrace, load_traces
 from ballast_lab.experiments.published import published
-from ballast_lab.experiments.schedule.contestants import CONTESTANTS, contestant
+from ballast_lab.experiments.schedule.contestants import CONTESTANTS, Evicting, contestant
 from ballast_lab.experiments.schedule.loop import CYCLE, Day, simulate
 from ballast_lab.experiments.schedule.results import Plan, results
 from ballast_lab.experiments.schedule.workloads import HOUR, Workload, combinations, days_of, draw
 
 SERIES = np.random.default_rng(3).random((300, 288)) * 0.3
 ROW = {"trace", "day", "seed", "fill", "requests", "arrivals", "contestant", "hot80", "hot90", "beyond", "sigma", "p99"}
-ROW |= {"pods", "turned_away", "label_writes"}
+ROW |= {"pods", "turned_away", "label_writes", "evictions"}
 
 
 @pytest.mark.parametrize("models", list(combinations()), ids=lambda models: "-".join(models.values()))
@@ -62,6 +64,30 @@ def test_hot_minutes_are_those_above_the_threshold() -> None:
     assert outcome.hot90 == 0
     assert (outcome.beyond, outcome.turned_away, outcome.pods) == (0, 0, 1)
     assert round(24 * HOUR / CYCLE) == 2880
+
+
+def test_evictions_leave_hot_nodes_within_the_limits_and_no_others() -> None:
+    """Half of the series are at .9 from the third hour on."""
+    series = np.full((300, 288), 0.2)
+    series[::2, 36:96] = 0.9
+    load = draw(series, 2, fill=0.85)
+    day = Day(load)
+    evicted: list[tuple[float, int, float]] = []
+
+    class Watching(Evicting):
+        def evict(self, time: float) -> Sequence[int]:
+            pods = super().evict(time)
+            evicted.extend((time, int(day.row[pod]), time - float(load.start[pod])) for pod in pods)
+            return pods
+
+    rule = Watching(day, load_settings({}))
+    outcome = simulate(day, rule, until=5 * HOUR)
+    assert 0 < outcome.evictions == len(evicted) <= 20
+    for time, row, age in evicted:
+        assert age >= 600
+        assert not any(row == other and 0 < time - at < 600 for at, other, _ in evicted)
+    assert len({(time, row) for time, row, _ in evicted}) == len(evicted)
+    assert (day.requested[0] <= load.nodes.cpu + 1e-6).all()
 
 
 @pytest.mark.slow

@@ -6,7 +6,7 @@ Other projects' rules are the strategies of that name, alone and with ties broke
 
 import json
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 import numpy as np
@@ -17,11 +17,16 @@ from ballast.cluster.objects import wire
 from ballast.extender.decisions import ExtenderService
 from ballast.extender.strategies import Strategies
 from ballast.jobs.publishing import label_rules
+from ballast.model.limits import limits
 from ballast.model.node import Node
 from ballast.model.sample import Floats, Ints
 from ballast.model.snapshot import Snapshot
 from ballast.placement.assumed_pods import AssumedPods
 from ballast.placement.fleet_model import FleetModel
+from ballast.placement.planners.layout import layout
+from ballast.placement.planners.relieve import Thresholds, hot, relieve
+from ballast.placement.planners.simulated_placement import SimulatedPlacement
+from ballast.placement.planners.step import Worth
 from ballast.publishing.freeze import Freeze
 from ballast.publishing.label_plan import LabelPlanner, PublishedKeys
 from ballast.publishing.node_keys import NodeKeys
@@ -31,7 +36,7 @@ from ballast.scoring.strategy import NAMES, strategy
 from ballast.serving.board import Board
 from ballast.serving.rendering import render
 from ballast.settings import Settings, load
-from ballast_lab.experiments.schedule.loop import EPOCH, Contestant, Day
+from ballast_lab.experiments.schedule.loop import EPOCH, WINDOW, Contestant, Day
 
 HORIZON = 3600.0
 HINDSIGHT_STEP = 300.0
@@ -39,6 +44,10 @@ KOORDINATOR = {"cpu": 0.85, "memory": 0.70}
 """Use per request that koordinator's LoadAwareScheduling expects (estimator/default_estimator.go)."""
 RECENT = 300.0
 """Its window of node usage, within which it also adds the estimates of pods that were just assigned."""
+SAMPLES = 5
+"""Of each pod's use within the window."""
+EVICTIONS = 20
+"""A day: what the default of BALLAST_EVICTION__RATE permits where 1 % of the pods are fewer."""
 
 
 class StandingClock:
@@ -102,7 +111,10 @@ class Plain:
         self._assumed.put(self._day.pod(pod, row, time), time, wall=time)
 
     def left(self, pod: int, row: int, time: float) -> None:
-        self._assumed.remove(f"u{pod}", time)
+        self._assumed.remove(self._day.uid(pod), time)
+
+    def evict(self, time: float) -> Sequence[int]:
+        return ()
 
 
 def idle_snapshot(day: Day) -> Snapshot:
@@ -180,26 +192,29 @@ class Extender:
 
     def __init__(self, day: Day, settings: Settings, profile: str | None = None) -> None:
         self._day, self._profile, self._clock = day, profile, StandingClock()
-        self._board = Board(clock=self._clock, max_age=1e9)
+        self.board = Board(clock=self._clock, max_age=1e9)
         self.service = ExtenderService(
-            settings.extender, self._clock, Metrics(), self._board, lambda: 0.0, Strategies(settings)
+            settings.extender, self._clock, Metrics(), self.board, lambda: 0.0, Strategies(settings)
         )
         self.observe(idle_snapshot(day))
 
     def observe(self, snapshot: Snapshot) -> None:
         self._clock.now = max(self._clock.now, snapshot.time)
-        self._board.rendered = render(snapshot, {}, fetched=snapshot.time)
+        self.board.rendered = render(snapshot, {}, fetched=snapshot.time)
         self.service.observe(snapshot)
 
     def choose(self, pod: int, time: float, feasible: Ints) -> int:
-        self._clock.now = time
-        names = [self._day.names[row] for row in feasible.tolist()]
-        waiting = self._day.pod(pod)
-        self.service.put(waiting)
+        self.show(pod, time)
+        names, waiting = [self._day.names[row] for row in feasible.tolist()], self._day.pod(pod)
         asked = wire.Pod(metadata=wire.Meta(name=waiting.name, namespace="default", uid=waiting.uid))
         points = json.loads(self.service.prioritize(asked, names, self._profile).body)
         best = max(points, key=lambda entry: entry["Score"])
         return self._day.names.index(best["Host"])
+
+    def show(self, pod: int, time: float) -> None:
+        """The watch shows that it waits."""
+        self._clock.now = time
+        self.service.put(self._day.pod(pod))
 
     def bound(self, pod: int, row: int, time: float) -> None:
         self.service.put(self._day.pod(pod, row, time))
@@ -207,6 +222,9 @@ class Extender:
     def left(self, pod: int, row: int, time: float) -> None:
         self._clock.now = max(self._clock.now, time)
         self.service.remove(self._day.pod(pod, row, time))
+
+    def evict(self, time: float) -> Sequence[int]:
+        return ()
 
 
 class Labels(Plain):
@@ -235,10 +253,14 @@ class Labels(Plain):
                 node, labels=labels, annotations={name: text for name, text in notes.items() if text is not None}
             )
 
+    def labels(self) -> dict[str, str]:
+        """{node: its score label}."""
+        return {name: self._carried[name].labels.get(self._keys.score, "0") for name in self._day.names}
+
     def scores(self, pod: int) -> Floats:
         assert self._model is not None
         arriving = self._day.pod(pod)
-        labels = np.array([float(self._carried[name].labels.get(self._keys.score, 0)) for name in self._day.names])
+        labels = np.array([float(text) for text in self.labels().values()])
         affinity = np.floor(100 * labels / labels.max()) if labels.max() > 0 else labels
         fit, balance = (each.score(self._model.fleet, arriving).scores for each in self._strategies)
         return np.asarray(np.dot(LABELS_WEIGHTS, [affinity, fit, balance]))
@@ -250,6 +272,61 @@ class Labels(Plain):
     def left(self, pod: int, row: int, time: float) -> None:
         super().left(pod, row, time)
         self._extender.left(pod, row, time)
+
+
+class Evicting(Extender):
+    """The extender, and the planner `relieve` by the limits of the default settings.
+
+    Every pod may be evicted, as one of many replicas without a budget; its replacement starts at once, where the
+    extender puts it.
+    """
+
+    def __init__(self, day: Day, settings: Settings) -> None:
+        self._rules = settings.eviction
+        self._windows: Ints = np.zeros(len(day.names), np.int64)
+        self._bound: dict[int, float] = {}
+        self._evictions: list[tuple[float, int]] = []
+        super().__init__(day, settings)
+
+    def observe(self, snapshot: Snapshot) -> None:
+        super().observe(snapshot)
+        self._load: Floats = snapshot.primary.mean.T
+        self._thresholds = Thresholds.absolute(self._load, self._rules.high, self._rules.low, snapshot.resources)
+        overloaded = hot(self._load, np.ones(len(self._load), bool), self._thresholds).any(axis=1)
+        self._windows = np.where(overloaded, self._windows + 1, 0)
+
+    def bound(self, pod: int, row: int, time: float) -> None:
+        super().bound(pod, row, time)
+        self._bound[pod] = time - EPOCH
+
+    def evict(self, time: float) -> Sequence[int]:
+        rules, day = self._rules, self._day
+        cooling = {row for at, row in self._evictions if at > time - rules.cooldown}
+        counted = self._windows >= rules.confirmations
+        limit = min(EVICTIONS - len(self._evictions), rules.limit_total.number)
+        if time % rules.interval or limit <= 0 or not counted.any():
+            return ()
+        pods = {f"default/p{number}": number for number in day.running.tolist()}
+        use = np.mean([day.load.use(day.running, time - back) for back in np.linspace(0, WINDOW, SAMPLES)], axis=0)
+        memory = day.load.memory[day.running]
+        usage = {name: {"cpu": cpu, "memory": held} for name, cpu, held in zip(pods, use, memory, strict=True)}
+        bound = [day.pod(number, int(day.row[number]), EPOCH + self._bound[number]) for number in pods.values()]
+        known = layout(day.nodes, bound, ("cpu", "memory"), self._load, usage)
+        placement = SimulatedPlacement(known, targets=~counted, ceiling=limits(rules.target_high, known.resources))
+        numbers = [pods[f"default/{pod.name}"] for pod in known.pods]
+        old = np.array([self._bound[number] <= time - rules.min_pod_age for number in numbers], bool)
+
+        def admit(pod: int, target: int) -> Ints | None:
+            home = known.on[pod]
+            return np.flatnonzero(known.on == home) if home in cooling else None
+
+        worth = Worth(np.full(len(numbers), rules.price), np.zeros(self._load.shape))
+        evicted = []
+        for step in relieve(placement, old, counted, admit, self._thresholds, limit=limit, worth=worth):
+            evicted.append(numbers[step.pod])
+            cooling.add(step.source)
+            self._evictions.append((time, step.source))
+        return evicted
 
 
 Make = Callable[[Day, int], Contestant]
@@ -279,6 +356,7 @@ NEEDS_KEYS = ("peaks", "dynamic")
 CONTESTANTS: Mapping[str, Make] = {
     **PEERS,
     "default": lambda day, seed: Extender(day, load({})),
+    "default+evictions": lambda day, seed: Evicting(day, load({})),
     "labels": lambda day, seed: Labels(day, seed, load({})),
     **{name: _extender(name) for name in NAMES if name not in NEEDS_KEYS},
 }

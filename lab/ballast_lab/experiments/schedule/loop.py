@@ -38,6 +38,9 @@ class Contestant(Protocol):
     def left(self, pod: int, row: int, time: float) -> None:
         """It ran there until now."""
 
+    def evict(self, time: float) -> Sequence[int]:
+        """The pods that are evicted after a cycle, to be placed again at once."""
+
     @property
     def writes(self) -> int | None:
         """Labels written so far; None for those that write none."""
@@ -55,6 +58,7 @@ class Outcome:
     pods: int
     turned_away: int
     label_writes: float | None
+    evictions: int
 
     def document(self) -> dict[str, float | int | None]:
         return {name: round(value, 4) if isinstance(value, float) else value for name, value in vars(self).items()}
@@ -65,6 +69,8 @@ class Day:
 
     def __init__(self, load: Workload) -> None:
         self.load = load
+        self.uids: dict[int, str] = {}
+        """Of pods that somebody else has named."""
         count = len(load.nodes)
         self.names = [f"n{row:03d}" for row in range(count)]
         self.nodes = [
@@ -79,6 +85,10 @@ class Day:
         self._samples: Floats = np.empty((0, 2, count))
         self._shapes: dict[tuple[float, float, float], Shape] = {}
 
+    def uid(self, number: int) -> str:
+        """Of a pod."""
+        return self.uids.get(number, f"u{number}")
+
     def pod(self, number: int, row: int | None = None, time: float = 0.0) -> Pod:
         """As a watch shows it, waiting or bound to a row at a time."""
         load = self.load
@@ -88,7 +98,9 @@ class Day:
             requests = {"cpu": key[0], "memory": key[1]} if key[0] else {}
             shape = self._shapes[key] = shape_of([ContainerShape(requests, {"cpu": key[2]} if key[0] else {})])
         owner = Owner("ReplicaSet", f"o{load.owner[number]}", f"o{load.owner[number]}", True)
-        pod = Pod("default", f"p{number}", f"u{number}", shape=shape, owner=owner, created=EPOCH + load.start[number])
+        pod = Pod(
+            "default", f"p{number}", self.uid(number), shape=shape, owner=owner, created=EPOCH + load.start[number]
+        )
         if row is None:
             return pod
         return msgspec.structs.replace(pod, node=self.names[row], phase="Running", scheduled_at=time)
@@ -105,13 +117,17 @@ class Day:
         self.row[number] = row
         self.requested[:, row] += self.load.cpu[number], self.load.memory[number]
 
+    def stop(self, number: int) -> None:
+        """It does not run where it ran."""
+        self.requested[:, self.row[number]] -= self.load.cpu[number], self.load.memory[number]
+
     def end(self, time: float) -> list[int]:
         """The pods that have ended by now."""
         over = self.load.end[self.running] <= time
         ended: list[int] = self.running[over].tolist()
         self.running = self.running[~over]
         for number in ended:
-            self.requested[:, self.row[number]] -= self.load.cpu[number], self.load.memory[number]
+            self.stop(number)
         return ended
 
     def measure(self, time: float) -> Floats:
@@ -154,7 +170,7 @@ class Day:
 
 def simulate(day: Day, contestant: Contestant, until: float = DAY) -> Outcome:
     """A day in cycles; pods that fit on no node are turned away."""
-    load, arriving, turned_away = day.load, 0, 0
+    load, arriving, turned_away, evictions = day.load, 0, 0, 0
     loads, beyond = [], 0.0
     for cycle in range(math.ceil(until / CYCLE)):
         time = cycle * CYCLE
@@ -162,12 +178,7 @@ def simulate(day: Day, contestant: Contestant, until: float = DAY) -> Outcome:
             contestant.left(number, int(day.row[number]), EPOCH + float(load.end[number]))
         started = []
         while arriving < len(load.start) and load.start[arriving] <= time:
-            feasible = np.flatnonzero(day.feasible(arriving))
-            if len(feasible):
-                at = EPOCH + float(load.start[arriving])
-                row = contestant.choose(arriving, at, feasible)
-                day.start(arriving, row)
-                contestant.bound(arriving, row, at)
+            if _place(day, contestant, arriving, float(load.start[arriving])):
                 started.append(arriving)
             else:
                 turned_away += 1
@@ -175,6 +186,11 @@ def simulate(day: Day, contestant: Contestant, until: float = DAY) -> Outcome:
         day.running = np.concatenate([day.running, np.array(started, np.int64)])
         wanted = day.measure(time)
         contestant.observe(day.snapshot(time))
+        for number in contestant.evict(time):
+            day.stop(number)
+            contestant.left(number, int(day.row[number]), EPOCH + time)
+            _place(day, contestant, number, time)
+            evictions += 1
         if time >= WARM:
             loads.append(wanted / load.nodes.cpu)
             beyond += float(np.maximum(wanted - load.nodes.cpu, 0).sum()) * CYCLE / 3600
@@ -189,4 +205,16 @@ def simulate(day: Day, contestant: Contestant, until: float = DAY) -> Outcome:
         pods=len(load.start) - turned_away,
         turned_away=turned_away,
         label_writes=None if writes is None else writes / len(load.nodes) / (until / 3600),
+        evictions=evictions,
     )
+
+
+def _place(day: Day, contestant: Contestant, number: int, time: float) -> bool:
+    """Starts the pod on the row that is chosen; whether it fits anywhere."""
+    feasible = np.flatnonzero(day.feasible(number))
+    if not len(feasible):
+        return False
+    row = contestant.choose(number, EPOCH + time, feasible)
+    day.start(number, row)
+    contestant.bound(number, row, EPOCH + time)
+    return True

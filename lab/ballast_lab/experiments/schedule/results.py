@@ -20,7 +20,7 @@ from ballast_lab.experiments.svg import dots
 REFERENCE = "stock"
 DAYS = 2
 """Days of each trace, where none are named."""
-COLUMNS = ("hot80", "hot90", "beyond", "sigma", "p99", "turned_away", "label_writes")
+COLUMNS = ("hot80", "hot90", "beyond", "sigma", "p99", "turned_away", "label_writes", "evictions")
 Row = dict[str, Any]
 
 
@@ -112,7 +112,7 @@ def _section(fill: float, rows: Sequence[Row], plan: Plan) -> str:
         differences = [own["hot80"] - other["hot80"] for own, other in zip(by_name[name], reference, strict=True)]
         wins, losses = sum(value < 0 for value in differences), sum(value > 0 for value in differences)
         lines.append([name, *cells, _interval(differences), f"{wins} : {losses}"])
-    heads = ["who", "> 80 %", "> 90 %", "beyond, core h", "σ", "p99", "turned away", "writes / node h"]
+    heads = ["who", "> 80 %", "> 90 %", "beyond, core h", "σ", "p99", "turned away", "writes / node h", "evictions"]
     runs = len(rows) // max(1, len(by_name))
     return (
         f"Requests for {100 * fill:.0f} % of the nodes; runs of each: {runs}. ± is 95 % of the mean. The last columns\n"
