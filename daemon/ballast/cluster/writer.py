@@ -58,6 +58,7 @@ class Writer:
         self._leading = leading
         self._events = events
         self._at_once = 1
+        self._sent: Callable[[float], None] = lambda seconds: None
         self._turn = threading.Semaphore()
         self._others: list[Writer] = []
         self._finished = threading.Event()
@@ -84,9 +85,10 @@ class Writer:
             self._events.report(outcome)
         return outcome
 
-    def beside(self, *, qps: float, burst: int, at_once: int) -> Writer:
+    def beside(self, *, qps: float, burst: int, at_once: int, sent: Callable[[float], None]) -> Writer:
         """Another writer with the same checks and records, but its own rate and `at_once` writes at a time.
 
+        `sent` hears the seconds that each took.
         It finishes and stops with this one.
         """
         other = Writer(
@@ -99,7 +101,7 @@ class Writer:
             leading=self._leading,
             events=self._events,
         )
-        other._at_once, other._turn = at_once, threading.Semaphore(at_once)
+        other._at_once, other._sent, other._turn = at_once, sent, threading.Semaphore(at_once)
         other._finished, other._stop = self._finished, self._stop
         self._others.append(other)
         return other
@@ -181,14 +183,18 @@ class Writer:
         return None
 
     def _send(self, write: Write) -> bytes:
-        return self._api.request(
-            write.method,
-            write.path,
-            query={"fieldManager": FIELD_MANAGER, **(write.query or {})} if write.method != "DELETE" else write.query,
-            body=write.body,
-            content_type=write.content_type,
-            timeout=write.timeout,
-        )
+        began, query = self._clock.monotonic(), write.query
+        try:
+            return self._api.request(
+                write.method,
+                write.path,
+                query=query if write.method == "DELETE" else {"fieldManager": FIELD_MANAGER, **(query or {})},
+                body=write.body,
+                content_type=write.content_type,
+                timeout=write.timeout,
+            )
+        finally:
+            self._sent(self._clock.monotonic() - began)
 
 
 LONGEST_HOLD = 300.0
@@ -242,7 +248,9 @@ class Pace:
 T = TypeVar("T")
 
 AT_ONCE = 8
-QPS = 50.0
+"""Writes at a time, before the latency is known."""
+MOST_AT_ONCE = 32
+QPS = 100.0
 BURST = 100
 
 
@@ -250,12 +258,34 @@ class EmergencyWriter:
     """Has a bucket of its own and the checks, records and end of the one writer."""
 
     def __init__(self, writer: Writer) -> None:
-        self._writer = writer.beside(qps=QPS, burst=BURST, at_once=AT_ONCE)
+        self._writer = writer.beside(qps=QPS, burst=BURST, at_once=MOST_AT_ONCE, sent=self._widen)
+        self._at_once = AT_ONCE
+        self._free = threading.Semaphore(AT_ONCE)
+        self._widening = threading.Lock()
 
     def each(self, tasks: Sequence[Callable[[Writer], T]]) -> list[T]:
-        """Runs the tasks AT_ONCE at a time, begun in their order, and answers in it; returns when all have ended.
+        """Runs the tasks many at a time, begun in their order, and answers in it; returns when all have ended.
 
         No two of them may be about the same object.
         """
-        with ThreadPoolExecutor(AT_ONCE, thread_name_prefix="emergency") as pool:
-            return list(pool.map(lambda task: task(self._writer), tasks))
+
+        def run(task: Callable[[Writer], T]) -> T:
+            try:
+                return task(self._writer)
+            finally:
+                self._free.release()
+
+        answers = []
+        with ThreadPoolExecutor(MOST_AT_ONCE, thread_name_prefix="emergency") as pool:
+            for task in tasks:
+                self._free.acquire()
+                answers.append(pool.submit(run, task))
+        return [answer.result() for answer in answers]
+
+    def _widen(self, seconds: float) -> None:
+        """A rate of writes that take `seconds` each needs rate · seconds of them at a time (Little's law)."""
+        with self._widening:
+            more = min(MOST_AT_ONCE, math.ceil(QPS * seconds)) - self._at_once
+            if more > 0:
+                self._at_once += more
+                self._free.release(more)

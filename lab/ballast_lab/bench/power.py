@@ -14,6 +14,8 @@ import msgspec
 
 from ballast.actuation.scaling.actuators import Actuators
 from ballast.actuation.scaling.targets import kinds_of
+from ballast.base import log
+from ballast.base.clock import Clock, SystemClock
 from ballast.base.metrics import Metrics
 from ballast.cluster.conditions import Conditions
 from ballast.cluster.events import Events
@@ -24,6 +26,7 @@ from ballast.cluster.writer import EmergencyWriter, Pace, Writer
 from ballast.jobs.power.budget import PolicyController
 from ballast.jobs.power.conditions import PowerEvents
 from ballast.jobs.power.job import PolicyRun, PowerJob
+from ballast.jobs.power.report import TickContext
 from ballast.jobs.power.store import PowerStore
 from ballast.power.allocation import AllocationTarget, allocate
 from ballast.power.controller import observe
@@ -39,13 +42,16 @@ from tests.worlds.clock import FakeClock
 TARGETS = 500
 REPLICAS = 10_000
 ROUNDS = 30
+LATENCY = 0.2
+"""Seconds."""
 QUICK = {"emergency_targets": 50}
 
 
 def measure(emergency_targets: int = TARGETS) -> list[Row]:
     """CPU milliseconds of ticks that wait and that act, and of allocations that redistribute; how long an emergency
     takes."""
-    return [*_ticks(), *_absolute_ticks(), *_jobs(), *_allocations(), *_clouds(), *emergency.measure(emergency_targets)]
+    rows = [*_ticks(), *_absolute_ticks(), *_jobs(), *_allocations(), *_clouds(), *_slow_fall()]
+    return [*rows, *emergency.measure(emergency_targets)]
 
 
 def _ticks() -> list[Row]:
@@ -127,22 +133,8 @@ def _jobs() -> list[Row]:
 
 def _job(policy: PowerPolicy, feed: Fraction) -> list[float]:
     """From what the watches hold to metrics, conditions and the document of the API; the feed answers at once."""
-    clock, metrics = FakeClock(), Metrics()
-    api = SimpleNamespace()
-    keep = annotation_filter("ballast.dev")
-    cache = WorkloadCache(api, clock, metrics, kinds_of([policy]), keep_annotation=keep)  # type: ignore[arg-type]
-    for kind, objects in _objects(policy).items():
-        cache._held[kind].replace([reader(kind, keep).read(msgspec.json.encode(each)) for each in objects])
-    writer = Writer(
-        api,  # type: ignore[arg-type]
-        clock,
-        metrics,
-        pace=Pace(clock, 20, 40),
-        modes={"power": "on"},
-        paused=lambda part: None,
-        leading=lambda: True,
-    )
-    actuators = Actuators(api, cache, tuple, writer, EmergencyWriter(writer), clock)  # type: ignore[arg-type]
+    clock, metrics, api = FakeClock(), Metrics(), SimpleNamespace()
+    cache, actuators = _actuators(policy, api, clock)
     store = PowerStore(Kept(), policy.name, shadow=False)  # type: ignore[arg-type]
     context: Any = SimpleNamespace(
         settings=load({"BALLAST_POWER__MODE": "on", "BALLAST_TELEMETRY__INTERVAL": "15s"}),
@@ -151,6 +143,7 @@ def _job(policy: PowerPolicy, feed: Fraction) -> list[float]:
         conditions=Conditions(clock, metrics),
         leadership=AlwaysLeader(metrics),
         switches=SimpleNamespace(paused=lambda part: None, values={}),
+        ledger=SimpleNamespace(add=lambda *_: None),
     )
     context.leadership.start()
     run = PolicyRun(PolicyController(policy, actuators, store, shadow=False), Steady(feed))
@@ -159,9 +152,7 @@ def _job(policy: PowerPolicy, feed: Fraction) -> list[float]:
 
     def tick() -> None:
         clock.advance(15)
-        for watch in cache._watches.values():
-            watch._synced.set()
-            watch._beat()
+        _beat(cache)
         job.cycle()
 
     job.gained()
@@ -172,6 +163,74 @@ def _job(policy: PowerPolicy, feed: Fraction) -> list[float]:
     assert job.runs[0].report.outcome.action is None
     assert job.runs[0].report.reason == Reason.INSIDE
     return spent
+
+
+def _actuators(policy: PowerPolicy, api: Any, clock: Clock) -> tuple[WorkloadCache, Actuators]:
+    """The targets of the policy as the watches hold them, and what changes them."""
+    metrics, keep = Metrics(), annotation_filter("ballast.dev")
+    cache = WorkloadCache(api, clock, metrics, kinds_of([policy]), keep_annotation=keep)
+    for kind, objects in _objects(policy).items():
+        cache._held[kind].replace([reader(kind, keep).read(msgspec.json.encode(each)) for each in objects])
+    writer = Writer(
+        api,
+        clock,
+        metrics,
+        pace=Pace(clock, 20, 40),
+        modes={"power": "on"},
+        paused=lambda part: None,
+        leading=lambda: True,
+    )
+    return cache, Actuators(api, cache, tuple, writer, EmergencyWriter(writer), clock)
+
+
+def _beat(cache: WorkloadCache) -> None:
+    for watch in cache._watches.values():
+        watch._synced.set()
+        watch._beat()
+
+
+class SlowApi:
+    """An API server that takes LATENCY for each write."""
+
+    def __init__(self) -> None:
+        self.done: list[tuple[float, str]] = []
+
+    def request(self, method: str, path: str, **_: object) -> bytes:
+        time.sleep(LATENCY)
+        self.done.append((time.monotonic(), path))
+        return b""
+
+
+def _slow_fall() -> list[Row]:
+    """A fall that changes all targets: when the first tenth by priority, and all of them, are written."""
+    members = [
+        {"ref": f"ns/t{index:03}", "min": 0, "max": 40, "wattsPerReplica": 20, "priority": index * 7919 % TARGETS}
+        for index in range(TARGETS)
+    ]
+    policy, api = read([{"independents": members, "confirm": {"below": 0.0001}}])[0], SlowApi()
+    log.configure("warning")
+    cache, actuators = _actuators(policy, api, SystemClock())
+    budget = PolicyController(policy, actuators, PowerStore(Kept(), "power", shadow=False), shadow=False)  # type: ignore[arg-type]
+    began = 0.0
+    for tick, watts in enumerate((500_000, 500_000, 0)):
+        _beat(cache)
+        began = time.monotonic()
+        budget.cycle(TickContext(Fraction(15 * tick), time.time()), Watts(Fraction(watts), float(tick)))
+    first = {f"/{member['ref'][3:]}/" for member in members if member["priority"] < TARGETS // 10}
+    assert len(api.done) == TARGETS
+    tenth = max(at for at, path in api.done if any(name in path for name in first)) - began
+    last = max(at for at, _ in api.done) - began
+    at = f"{TARGETS} targets, {LATENCY} s a write, simulated"
+    return [
+        {
+            "what": f"power: {what} of a fall",
+            "at": at,
+            "reach": f"≤ {reach} s",
+            "measured": f"{seconds:.2f} s",
+            "verdict": at_most(seconds, reach),
+        }
+        for what, seconds, reach in (("the first tenth by priority", tenth, 1.0), ("all writes", last, 10.0))
+    ]
 
 
 def _objects(policy: PowerPolicy) -> dict[str, list[dict[str, object]]]:

@@ -11,7 +11,7 @@ from structlog.testing import capture_logs
 from ballast.base.errors import ClusterError, NotFound, TooManyRequests, Unreachable
 from ballast.cluster.node_writes import node_metadata, replace_taints
 from ballast.cluster.write import MERGE_PATCH, Result, Write, WriteOutcome, WriteTarget
-from ballast.cluster.writer import AT_ONCE, BURST, LONGEST_HOLD, EmergencyWriter, Pace
+from ballast.cluster.writer import AT_ONCE, BURST, LONGEST_HOLD, MOST_AT_ONCE, EmergencyWriter, Pace
 from tests.worlds.clock import FakeClock
 from tests.worlds.kube_api import FakeApi
 from tests.worlds.writing import WriterRig, raising
@@ -319,6 +319,18 @@ def test_eight_writes_of_an_emergency_are_under_way_at_once() -> None:
     assert all(outcome.done for outcome in outcomes)
     assert most == [AT_ONCE]
     assert [outcome.write.path for outcome in outcomes] == [path(number) for number in range(3 * AT_ONCE)]
+
+
+def test_slow_writes_of_an_emergency_are_as_many_at_once_as_the_rate_needs() -> None:
+    rig = Emergency()
+    rig.api.before = lambda *_: rig.clock.advance(0.2)
+    assert rig.all(1)[0].done
+    together = threading.Barrier(20)
+    rig.api.before = lambda *_: together.wait(10)
+    assert all(outcome.done for outcome in rig.all(20))
+    rig.api.before = lambda *_: rig.clock.advance(60)
+    assert rig.all(1)[0].done
+    assert rig.emergency._at_once == MOST_AT_ONCE
 
 
 def test_an_emergency_has_its_own_bucket() -> None:

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from ballast.actuation.scaling.target_status import Actuator
+from ballast.jobs.power import budget
 from ballast.jobs.power.budget import PolicyController
 from ballast.jobs.power.report import IdleReason, TickContext, TickReport
 from ballast.jobs.power.store import PowerStore
@@ -45,6 +46,41 @@ def hpa(one: PowerRun, name: str, *, running: int, most: int = 40, **keys: Any) 
 @pytest.fixture
 def one() -> PowerRun:
     return power_run({}, {})
+
+
+def test_a_fall_changes_caps_first_then_by_priority_then_the_most_watts() -> None:
+    members = [{"priority": 5}, {}, {"wattsPerReplica": 30}, {"priority": 9, "max": 10}]
+    one = power_run(*members, confirm={"below": 0.01})
+    hpa(one, "ns/t3", running=10, most=10)
+    one.run([600.0] * 2)
+    one.cluster.writes.clear()
+    one.tick(0.0)
+    assert one.cluster.counts == {"ns/t0": 1, "ns/t1": 1, "ns/t2": 1, "ns/t3": 1}
+    assert [name for name, _ in one.cluster.writes] == ["ns/t3", "ns/t2", "ns/t1", "ns/t0"]
+
+
+def test_a_new_fall_overtakes_the_rest_of_a_long_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(budget, "BATCH", 2)
+    one = power_run(*({"priority": number // 2} for number in range(6)))
+    one.run([620.0] * 2)
+    report = one.tick(400.0, time_left=lambda: False)
+    assert [name for name, _ in one.cluster.writes] == ["ns/t0", "ns/t1"]
+    assert "2 more targets follow" in report.words
+    # The feed falls further: the rest is not carried out as it was planned.
+    report = one.tick(100.0)
+    assert "gives way to what the watts carry now" in (report.problem or "")
+    one.tick(100.0)
+    assert 10 * one.total <= 100
+
+
+def test_the_rest_of_a_long_fall_follows_in_the_next_tick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(budget, "BATCH", 2)
+    one = power_run(*({} for _ in range(6)))
+    one.run([620.0] * 2)
+    one.tick(320.0, time_left=lambda: False)
+    one.tick(320.0)
+    assert 10 * one.total <= 320
+    assert one.keys.data.get("power.plan.power") is None
 
 
 def test_a_re_created_target_is_brought_back_at_once() -> None:

@@ -82,8 +82,8 @@ class Actuators:
     ) -> list[WriteOutcome]:
         """Brings targets to absolute counts; one outcome for each target that was not there already.
 
-        Reductions go first, in an emergency eight at once with the largest watts first. With `loads` (fractions by
-        node) reductions take the pods on the hottest nodes first, but in an emergency there is no time for that.
+        Reductions go first; in an emergency many at once, in the order of `counts`. With `loads` (fractions by node)
+        reductions take the pods on the hottest nodes first, but in an emergency there is no time for that.
         What someone else has changed since `statuses` were read is not overwritten: that ends in a conflict.
         """
         changes = [
@@ -91,7 +91,8 @@ class Actuators:
             for name, count in counts.items()
             if name in statuses and _differs(statuses[name], count)
         ]
-        changes.sort(key=lambda each: _urgency(*each, emergency=emergency))
+        if not emergency:
+            changes.sort(key=lambda change: (change[1] > (change[0].count or 0), change[0].name))
         together = len(changes) >= MANY
         tasks = [
             partial(self._change, status, count, reason=reason, emergency=emergency, loads=loads, together=together)
@@ -242,11 +243,6 @@ def _differs(status: TargetStatus, count: int) -> bool:
         return count != status.count
     capped = max(count, status.minimum)
     return min(capped, status.maximum) != status.count if status.capped else capped < status.count
-
-
-def _urgency(status: TargetStatus, count: int, *, emergency: bool) -> tuple[object, ...]:
-    released = ((status.count or 0) - count) * status.watts
-    return (-released, status.name) if emergency else (released < 0, status.name)
 
 
 def _objection(status: TargetStatus, count: int, *, emergency: bool) -> str | None:

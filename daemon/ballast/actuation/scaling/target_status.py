@@ -3,7 +3,6 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from fractions import Fraction
 from typing import TypeAlias
 
 from ballast.model.workload import Autoscaler, Workload
@@ -86,8 +85,6 @@ class TargetStatus:
     """Why it cannot be changed although nothing forbids it: a hold of kind CONTENDED or PROBLEM."""
     version: str = ""
     """Resource version of the object that would be written."""
-    watts: Fraction = Fraction(1)
-    """Watts of one replica."""
     scale_path: str = ""
     """API path of its `/scale`."""
     workload: Workload | None = None

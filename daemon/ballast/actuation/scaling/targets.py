@@ -230,7 +230,6 @@ class TargetReader:
             kind=workload.kind,
             actuator=Actuator.OBSERVE,
             count=None,
-            watts=member.watts,
             workload=workload,
             excluded=self._excluded(workload),
         )
@@ -362,7 +361,6 @@ def _unseen(member: Member, obstacle: TargetObstacle, *, replicas: int | None = 
         kind=member.kind,
         actuator=Actuator.OBSERVE,
         count=None,
-        watts=member.watts,
         replicas=replicas,
         obstacle=obstacle,
     )

@@ -47,6 +47,9 @@ ATTEMPTS = 2
 ROUND = 100
 """Targets that a plan changes in one tick at most, so that an emergency does not wait long for it."""
 
+BATCH = 500
+"""Targets of an urgent plan that are changed before it is seen whether the tick is over."""
+
 STUCK = 60
 """Seconds for which an absolute budget takes a target as unchangeable after a write to it has failed."""
 
@@ -320,13 +323,21 @@ class PolicyController:
         at_once = _is_urgent(self.policy, plan)
         later = frozenset() if at_once or self._shadow else self._later(due, counts)
         due = {name: count for name, count in due.items() if name not in later}
-        writes = self._targets.apply(
-            {name: inputs.statuses[name] for name in due},
-            due,
-            reason=f"power policy {self.policy.name}, plan {plan.id}: {plan.reason}",
-            emergency=at_once,
-            loads=self._loads() if self.policy.hot_pods_first else None,
-        )
+        order = self._by_urgency(inputs, due) if at_once else list(due)
+        writes: list[Written] = []
+        # The rest of an urgent plan waits for the next tick once this one is over: a further fall overtakes it there.
+        while order and (not writes or inputs.now.time_left()):
+            batch, order = order[:BATCH], order[BATCH:]
+            self._tried.update(batch if at_once else ())
+            writes += self._targets.apply(
+                {name: inputs.statuses[name] for name in batch},
+                {name: due[name] for name in batch},
+                reason=f"power policy {self.policy.name}, plan {plan.id}: {plan.reason}",
+                emergency=at_once,
+                loads=self._loads() if self.policy.hot_pods_first else None,
+            )
+        later |= frozenset(order)
+        due = {name: count for name, count in due.items() if name not in later}
         failed = [write for write in writes if write.result not in (Result.DONE, Result.DRY_RUN)]
         self._stuck.update(dict.fromkeys(_unwritable(failed), inputs.now.at))
         done = "dry-run" if self._shadow else "done"
@@ -345,6 +356,16 @@ class PolicyController:
             words = f"{len(later)} more targets follow in the next ticks"
             return TickReport(inputs, decision, replace(outcome, words=words))
         return self._remember(inputs, decision, replace(record, state=record.state.committed(), planned=None), outcome)
+
+    def _by_urgency(self, inputs: Inputs, due: Mapping[str, int]) -> list[str]:
+        """What changes: not tried before first; falls, caps first, as they would grow again; priority; most watts."""
+
+        def rank(name: str) -> tuple[bool, bool, bool, int, Fraction, str]:
+            place, more = inputs.policy.places[name], due[name] - inputs.counts[name]
+            capped, watts = name in inputs.autoscaled, more * place.member.watts
+            return name in self._tried, more > 0, not capped, place.priority, watts, name
+
+        return sorted((name for name, count in due.items() if count != inputs.counts[name]), key=rank)
 
     def _later(self, due: Mapping[str, int], counts: Mapping[str, int]) -> frozenset[str]:
         """Targets that are changed in later ticks. Order: not tried before first, then reductions, then by name."""
@@ -395,7 +416,7 @@ class PolicyController:
 
 
 def _is_urgent(policy: PowerPolicy, plan: PowerPlan) -> bool:
-    """Whether the plan is applied at once, eight writes at a time, the largest watts first."""
+    """Whether the plan is applied at once, many writes at a time."""
     return plan.reason == Reason.EMERGENCY or (policy.absolute and plan.reason == Reason.SCALED_DOWN)
 
 

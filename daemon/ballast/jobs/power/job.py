@@ -129,7 +129,7 @@ class PowerJob:
             if self._leavers is not None:
                 self._leavers.forget()
         paused, hold = self._context.switches.paused("power"), self._hold()
-        wall = self._clock.wall()
+        wall, ends = self._clock.wall(), self._clock.monotonic() + float(self._interval)
         confirmed, unreadable = self._read_confirmation()
         leaving = self._leavers.cycle() if self._leavers is not None and (hold or paused) is None else None
         now = TickContext(
@@ -138,6 +138,7 @@ class PowerJob:
             hold=hold or paused,
             standby=not self._context.leadership.is_leader(),
             confirmed=confirmed,
+            time_left=lambda: self._clock.monotonic() < ends,
         )
         at = math.floor(wall / self._interval) * self._interval - self._offset
         reports: list[TickReport] = []

@@ -1,6 +1,6 @@
 """The report of one tick of a power policy: what it read, what it decided, and what came of it."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from fractions import Fraction
@@ -50,6 +50,8 @@ class TickContext:
     """Watts drawn by policies within this one."""
     confirmed: float | None = None
     """Unix time for which a new baseline was confirmed."""
+    time_left: Callable[[], bool] = lambda: True
+    """Whether the next tick is not due yet."""
 
 
 @dataclass(frozen=True)
