@@ -175,9 +175,10 @@ CONDITION_TYPES: Mapping[str, ConditionType] = {
         rank=Rank.TUNING,
     ),
     "FeedImplausible": ConditionType(
-        "A power feed gives more than the site can have",
-        "A power feed gives more than a hundred times what all targets of its policy can draw.",
-        "Check `feed.unit` of the policy and what the feed measures: `ballast doctor --only power-feed`.",
+        "A power feed or schedule can hardly be right",
+        "Watts of a power feed or schedule are more than a hundred times what all targets of its policy can draw, or "
+        "less than a hundredth, or measured watts have stood still for six hours.",
+        "Check `feed.unit` and `schedule.unit` of the policy and what is measured: `ballast doctor --only power-feed`.",
         rank=Rank.TUNING,
     ),
     "ScheduleEnds": ConditionType(

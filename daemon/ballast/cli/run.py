@@ -3,6 +3,7 @@
 import gc
 import signal
 import threading
+import time
 from types import FrameType
 
 import structlog
@@ -11,8 +12,10 @@ from ballast.base import log
 from ballast.base.errors import SettingsError
 from ballast.extender import strategies
 from ballast.scoring.strategy import REGISTRY
-from ballast.settings import Mode, Settings, examine, explain, needed_to_run
+from ballast.settings import Mode, Settings, SettingsFindings, examine, explain, needed_to_run
+from ballast.settings.model import variable
 from ballast.settings.prometheus import PRESETS
+from ballast.settings.sources import ORIGIN
 
 logger = structlog.get_logger("ballast")
 
@@ -48,7 +51,7 @@ def run() -> None:
 def check_settings() -> tuple[Settings, tuple[str, ...]]:
     """Returns the settings and warnings. Raises SettingsError with all problems that keep the daemon from starting."""
     findings = examine()
-    refused, doubted = _check_power(findings.settings)
+    refused, doubted = _check_power(findings)
     needed = () if findings.unusable else (*needed_to_run(findings.settings), *strategies.problems(findings.settings))
     problems = (*findings.problems, *needed, *refused)
     hidden = (*REGISTRY.shadowed(), *PRESETS.shadowed())
@@ -58,11 +61,13 @@ def check_settings() -> tuple[Settings, tuple[str, ...]]:
     return findings.settings, warnings
 
 
-def _check_power(settings: Settings) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def _check_power(findings: SettingsFindings) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Problems and warnings of the power policies. Nothing is imported for them where there are none."""
-    if not settings.power.policies and settings.power.mode is not Mode.ON:
+    if not findings.settings.power.policies and findings.settings.power.mode is not Mode.ON:
         return (), ()
     from ballast.jobs.power import build
 
-    policies = build.findings(settings)
+    given = findings.values.get(("power", "policies"))
+    called = "power" if given is None or given.origin != ORIGIN else variable("power", "policies")
+    policies = build.findings(findings.settings, called, time.time())
     return policies.problems, policies.warnings

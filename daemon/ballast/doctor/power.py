@@ -17,17 +17,20 @@ from ballast.doctor.finding import Finding
 from ballast.jobs.power.build import PolicyFindings, client, findings
 from ballast.model.workload import Autoscaler, Workload
 from ballast.power.feed_spec import FeedSpec
+from ballast.power.plausible import far_off
 from ballast.power.policy import Member, PowerPolicy
 from ballast.settings import Mode
 from ballast.telemetry.feeds.budget_feed import BudgetFeed, Watts
+from ballast.telemetry.feeds.power_schedule import ScheduleReader
 
 _PATHS = {AUTOSCALERS: "/apis/autoscaling/v2/", SCALED_OBJECTS: "/apis/keda.sh/v1alpha1/"}
 
 
 def feed(evidence: Evidence) -> Iterator[Finding]:
-    """Whether every policy can be followed, and its feed answers a valid, fresh sample.
+    """Whether every policy can be followed, and its feed answers a valid, fresh sample that can be right.
 
-    Found: the policies cannot be used as they are; a feed does not answer, has no or several series, or is too old.
+    Found: the policies cannot be used as they are; a feed does not answer, has no or several series, or is too old; its
+    watts or those of the schedule are far from what the targets can draw; the schedule cannot be read, or ends.
     Fix: the lines of the policy's `feed`, such as `feed: {query: site_available_watts, expectSeries: 2}`
     """
     policies = _read(evidence)
@@ -35,9 +38,13 @@ def feed(evidence: Evidence) -> Iterator[Finding]:
         for problem in policies.problems:
             yield Finding("power-feed", "fail", "BALLAST_POWER__POLICIES", problem, ("ballast config check",))
         return
+    for warning in policies.warnings:
+        yield Finding("power-feed", "warn", "BALLAST_POWER__POLICIES", warning, ("ballast config check",))
     for policy in policies.policies:
         if policy.feed is not None:
             yield from _sample_feed(evidence, "power-feed", policy, policy.feed, "feed")
+        if policy.schedule is not None and policy.schedule.csv is None:
+            yield from _sample_schedule(evidence, policy)
 
 
 def consumption(evidence: Evidence) -> Iterator[Finding]:
@@ -97,7 +104,7 @@ def _read(evidence: Evidence) -> PolicyFindings:
         raise CheckNotPossible("BALLAST_POWER__MODE is off")
     if not settings.power.policies:
         raise CheckNotPossible("there is no power policy")
-    return findings(settings)
+    return findings(settings, now=evidence.clock.wall())
 
 
 def _usable(evidence: Evidence) -> tuple[PowerPolicy, ...]:
@@ -118,8 +125,24 @@ def _sample_feed(evidence: Evidence, check: str, policy: PowerPolicy, spec: Feed
         return
     if sample.watts is None:
         yield Finding(check, "fail", policy.name, sample.problem or "it has no sample", fix)
+    elif doubt := far_off(policy, sample.watts):
+        yield Finding(check, "warn", policy.name, f"{float(sample.watts):,.6g} W: {doubt}", (f"{key}: {{unit: kW}}",))
     else:
         yield Finding(check, "ok", policy.name, f"{float(sample.watts):,.1f} W")
+
+
+def _sample_schedule(evidence: Evidence, policy: PowerPolicy) -> Iterator[Finding]:
+    """A schedule that is asked for; one in a file is looked at with the settings."""
+    asked = client(evidence.settings, [policy])
+    try:
+        with closing(ScheduleReader(policy, asked)) as reader:
+            reader.lowest(evidence.clock.wall())
+    finally:
+        if asked is not None:
+            asked.close()
+    fix = ("schedule: {url: 'https://…', jsonPath: $.rows, unit: kW}",)
+    if problem := reader.problem or reader.doubt:
+        yield Finding("power-feed", "fail" if reader.problem else "warn", policy.name, problem, fix)
 
 
 class _FeedReader:

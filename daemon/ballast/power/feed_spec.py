@@ -31,6 +31,11 @@ class Semantics(StrEnum):
         """Whether its numbers are no watts, and become some through `map`."""
         return self in (Semantics.CARBON, Semantics.PRICE)
 
+    @property
+    def measured(self) -> bool:
+        """Whether its numbers are watts that move by themselves."""
+        return self in (Semantics.AVAILABLE, Semantics.LIMIT_MINUS_CONSUMPTION)
+
 
 class Unit(StrEnum):
     """Unit of a feed's numbers."""

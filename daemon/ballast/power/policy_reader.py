@@ -273,12 +273,19 @@ _EXPECTED = {
 }
 
 
-def read(raws: Sequence[Mapping[str, Any]]) -> tuple[PowerPolicy, ...]:
+def labelled(called: str, name: str | None) -> str:
+    """How messages name a policy: by where it stands, and by its name where there are several."""
+    if name is None:
+        return called
+    return f"power policy {name}" if called == "power" else f"{called}: power policy {name}"
+
+
+def read(raws: Sequence[Mapping[str, Any]], called: str = "power") -> tuple[PowerPolicy, ...]:
     """The policies, each with a name of its own. Raises SettingsError with all problems at once."""
     problems: list[str] = []
     valid: list[PowerPolicy] = []
     for number, raw in enumerate(raws):
-        label = f"power policy {_label(raw, number)}" if len(raws) > 1 else "power"
+        label = labelled(called, _label(raw, number) if len(raws) > 1 else None)
         try:
             one = PowerPolicy.model_validate(_without_empty(raw))
         except ValidationError as error:

@@ -100,3 +100,26 @@ def test_check_prints_the_memory_limit_for_a_size(ballast: Run, capsys: pytest.C
 def test_a_size_that_is_none_is_named(size: str, ballast: Run, capsys: pytest.CaptureFixture[str]) -> None:
     assert ballast("config", "check", f"--sizing={size}", BALLAST_PROMETHEUS__URL="http://prometheus:9090") == 2
     assert "--sizing" in capsys.readouterr().err
+
+
+def test_check_names_where_a_policy_stands_and_doubts_its_schedule(
+    ballast: Run, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    rows = tmp_path / "rows.csv"
+    rows.write_text("time,watts\n0,5\n")
+    policy = {
+        "feed": {"csv": "feed.csv", "unit": "kW"},
+        "schedule": {"csv": str(rows)},
+        "independents": [{"ref": "shop/api", "max": 100, "wattsPerReplica": 50}],
+    }
+    given = {"BALLAST_PROMETHEUS__URL": "http://prometheus:9090", "BALLAST_POWER__POLICIES": json.dumps([policy])}
+    assert ballast("config", "check", **given) == 0
+    warnings = [line for line in capsys.readouterr().err.splitlines() if "POLICIES: " in line]
+    assert [warning.split(": ")[:2] for warning in warnings] == [["warning", "BALLAST_POWER__POLICIES"]] * 3
+    for words in ("schedule.unit W", "highest row", "no row later than two hours"):
+        assert any(words in warning for warning in warnings)
+    rows.write_text("time,watts\n0,5\n60,?\n")
+    assert ballast("config", "check") == 0
+    assert "the schedule cannot be read" in capsys.readouterr().err
+    assert ballast("config", "check", BALLAST_POWER__POLICIES='[{"feed": {"csv": "x"}}]') == 2
+    assert "BALLAST_POWER__POLICIES: there is nothing to scale" in capsys.readouterr().err

@@ -66,6 +66,15 @@ def test_a_feed_that_cannot_be_reached_is_found(patient: Patient) -> None:
     assert found.status == "fail"
 
 
+def test_watts_that_can_hardly_be_right_are_found(patient: Patient) -> None:
+    member = {"wattsPerReplica": 1e9}
+    found = patient.only("power-feed", **power(patient, member=member))
+    assert (found.status, "check its unit" in found.message) == ("warn", True)
+    schedule = {"url": "http://127.0.0.1:9/rows", "unit": "kW"}
+    found = patient.only("power-feed", **power(patient, schedule=schedule))
+    assert (found.status, "the schedule cannot be read" in found.message) == ("fail", True)
+
+
 @pytest.mark.parametrize("key", ["feed", "consumption"])
 def test_no_finding_shows_the_credentials_of_a_feed(patient: Patient, key: str) -> None:
     secret = {"url": "http://user:Pa55word@127.0.0.1:9/watts?api_key=S3cretKey", "jsonPath": "$.watts"}

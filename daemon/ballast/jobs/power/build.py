@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
+from pathlib import Path
 
 from ballast.actuation.protected import Protected
 from ballast.actuation.scaling.actuators import Actuators
@@ -12,7 +13,7 @@ from ballast.actuation.scaling.cap import ORIGINAL
 from ballast.actuation.scaling.scale import is_ours
 from ballast.actuation.scaling.target_status import Actuator, TargetStatus
 from ballast.base.clock import Clock
-from ballast.base.errors import ClusterError, SettingsError
+from ballast.base.errors import ClusterError, SettingsError, UsageError
 from ballast.cluster.cache import Cache
 from ballast.cluster.client import KubeApi
 from ballast.cluster.context import Context
@@ -27,15 +28,16 @@ from ballast.model.pod import Pod
 from ballast.model.snapshot import Snapshot
 from ballast.power.averaging import Average, range_of
 from ballast.power.learning import Meter
+from ballast.power.plausible import doubts
 from ballast.power.policy import PowerPolicy
-from ballast.power.policy_reader import hidden_exporters, not_to_run, read, remarks, unusable_at
+from ballast.power.policy_reader import hidden_exporters, labelled, not_to_run, read, remarks, unusable_at
 from ballast.power.sections import Need
 from ballast.power.values import exact
 from ballast.serving.board import Board
 from ballast.settings import Mode, Settings, mask_urls
 from ballast.telemetry.feeds import budget_feed
 from ballast.telemetry.feeds.budget_feed import BudgetFeed, NeedsReader
-from ballast.telemetry.feeds.power_schedule import ScheduleReader
+from ballast.telemetry.feeds.power_schedule import ScheduleReader, recorded_schedule
 from ballast.telemetry.prometheus_client import PrometheusClient
 
 
@@ -48,8 +50,11 @@ class PolicyFindings:
     warnings: tuple[str, ...] = ()
 
 
-def findings(settings: Settings) -> PolicyFindings:
-    """The policies of the configuration file, checked as the daemon needs them, also while power is off."""
+def findings(settings: Settings, called: str = "power", now: float | None = None) -> PolicyFindings:
+    """The policies, checked as the daemon needs them, also while power is off.
+
+    `called` names where they stand, `now` (Unix seconds) is what the files of schedules are held against.
+    """
     if not settings.power.policies:
         idle = (
             "BALLAST_POWER__MODE is on, but there is no policy. Give a JSON list in BALLAST_POWER__POLICIES, or power "
@@ -57,14 +62,14 @@ def findings(settings: Settings) -> PolicyFindings:
         )
         return PolicyFindings(warnings=(idle,) if settings.power.mode is Mode.ON else ())
     try:
-        parsed = read(settings.power.policies)
+        parsed = read(settings.power.policies, called)
     except SettingsError as error:
         return PolicyFindings(problems=tuple(map(mask_urls, error.problems)))
     interval = exact(float(settings.telemetry.interval))
     problems: list[str] = []
     warnings: list[str] = []
     for policy in parsed:
-        label = f"power policy {policy.name}" if len(parsed) > 1 else "power"
+        label = labelled(called, policy.name if len(parsed) > 1 else None)
         texts = (
             *not_to_run(policy),
             *unusable_at(policy, interval, "BALLAST_TELEMETRY__INTERVAL"),
@@ -73,7 +78,19 @@ def findings(settings: Settings) -> PolicyFindings:
         )
         problems.extend(f"{label}: {text}" for text in texts)
         warnings.extend(f"{label}: {text}" for text in (*remarks(policy, interval), *hidden_exporters(policy)))
+        warnings.extend(f"{label}: {text}" for text in _doubts(policy, now))
     return PolicyFindings(parsed, tuple(problems), tuple(warnings))
+
+
+def _doubts(policy: PowerPolicy, now: float | None) -> Iterator[str]:
+    """What can hardly be right of the schedule; its file is read where it is here."""
+    try:
+        path = None if policy.schedule is None else policy.schedule.csv
+        schedule = recorded_schedule(policy) if path is not None and Path(path).is_file() else None
+    except UsageError as error:
+        schedule = None
+        yield f"the schedule cannot be read: {error}"
+    yield from doubts(policy, schedule, now)
 
 
 def policies(settings: Settings) -> tuple[PowerPolicy, ...]:

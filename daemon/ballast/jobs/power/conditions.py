@@ -11,6 +11,7 @@ from ballast.cluster.write import WriteTarget
 from ballast.jobs.power import sentences
 from ballast.jobs.power.report import IdleReason, TickReport
 from ballast.power.controller_state import Reason
+from ballast.power.plausible import ENDS, ENDS_WITHIN, LITTLE, MUCH, STILL
 
 _LIMITS = {
     "AtMin": "the targets are at their minimum, the watts carry fewer",
@@ -80,20 +81,11 @@ def _differ_text(report: TickReport) -> str | None:
     return f"replicas draw {factor:.1f} times their wattsPerReplica; that is what counts, correct the policy"
 
 
-IMPLAUSIBLE = 100
-"""Times all targets at their maximum that no site has for them."""
+_DOUBTS = {MUCH: "AboveAllTargets", LITTLE: "BelowAllTargets", STILL: "Frozen"}
 
 
-def _implausible_text(report: TickReport) -> str | None:
-    watts, policy = report.inputs.watts.watts, report.policy
-    most = policy.base_power + policy.drawn({name: place.member.max for name, place in policy.places.items()})
-    if not policy.absolute or watts is None or not most or watts <= IMPLAUSIBLE * most:
-        return None
-    return f"the feed gives more than {IMPLAUSIBLE} times what all targets can draw; check its unit"
-
-
-ENDS_WITHIN = 7200
-"""Seconds ahead from which on a schedule should have a row."""
+def _doubt_reason(reports: Sequence[TickReport]) -> str:
+    return _DOUBTS.get(reports[0].inputs.watts.doubt or "", "ScheduleBelowAllTargets")
 
 
 def _ends_text(report: TickReport) -> str | None:
@@ -102,7 +94,7 @@ def _ends_text(report: TickReport) -> str | None:
         return None
     if ahead[-1][0] > report.inputs.now.wall + ENDS_WITHIN:
         return None
-    return "the schedule has no row later than two hours from now; its last one holds for ever"
+    return ENDS
 
 
 def _effect_text(report: TickReport) -> str | None:
@@ -146,7 +138,7 @@ CONDITIONS = (
         "AboveFeed",
     ),
     PolicyCondition("WattsDiffer", _differ_text, "Measured"),
-    PolicyCondition("FeedImplausible", _implausible_text, "AboveAllTargets"),
+    PolicyCondition("FeedImplausible", lambda report: report.inputs.watts.doubt, _doubt_reason),
     PolicyCondition("ScheduleEnds", _ends_text, "NoRowsAhead"),
     PolicyCondition(
         "ScheduleAvailable", lambda report: report.inputs.watts.schedule_problem, "Unreadable", "Read", good=True

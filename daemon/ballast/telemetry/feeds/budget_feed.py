@@ -14,6 +14,7 @@ from ballast.base.clock import AHEAD, Clock
 from ballast.base.errors import SettingsError, TelemetryError, UsageError
 from ballast.base.metrics import Metrics
 from ballast.power.feed_spec import ConsumptionScope, FeedSpec, Schedule, ScheduleRow, Semantics, remaining
+from ballast.power.plausible import Plausibility
 from ballast.power.policy import PowerPolicy
 from ballast.power.sections import Need
 from ballast.power.values import exact
@@ -67,6 +68,8 @@ class Watts:
     """Why the newest read of the schedule failed, or None."""
     consumed: Fraction | None = None
     """What the policy's replicas draw, measured; None where unknown."""
+    doubt: str | None = None
+    """What can hardly be right of the feed or the schedule, or None."""
 
 
 def problems(policy: PowerPolicy) -> Iterator[str]:
@@ -138,6 +141,7 @@ class BudgetFeed:
         self._clock = clock
         self._metrics = metrics
         self._oldest = OldestAllowed(policy)
+        self._plausibility = Plausibility(policy)
         self._wires: list[HttpSession] = []
         self._parts: Mapping[str, Ask] = self._start_queries(policy.feed)
 
@@ -154,6 +158,10 @@ class BudgetFeed:
 
     def read(self, at: float, own: Fraction | None = None) -> Watts:
         """The budget at `at` (Unix seconds); `own` is what the policy's targets use now, in watts."""
+        watts = self._read(at, own)
+        return watts if watts.watts is None else replace(watts, doubt=self._plausibility.see(at, watts.watts))
+
+    def _read(self, at: float, own: Fraction | None) -> Watts:
         feed = self._feed
         waiting = {name: ask(at) for name, ask in self._parts.items()}
         read = {name: sample() for name, sample in waiting.items()}

@@ -1,6 +1,7 @@
 """Reads the schedule of a power policy; the last one that could be read stays."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from datetime import UTC, datetime
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ import structlog
 
 from ballast.base.errors import NOT_JSON, TelemetryError, UsageError
 from ballast.power.feed_spec import DAY, Schedule, ScheduleRow, ScheduleSpec
+from ballast.power.plausible import small_rows
 from ballast.power.policy import PowerPolicy
 from ballast.power.values import exact
 from ballast.telemetry.feeds.power_feed import MAX_BODY, PrometheusFeed, access, pick, steps, table, unix_time
@@ -37,7 +39,10 @@ class ScheduleReader:
     """The upper bound at any time. Nothing is raised for a schedule that cannot be read: the last one stays."""
 
     def __init__(self, policy: PowerPolicy, client: PrometheusClient | None) -> None:
-        self._spec = policy.schedule
+        self._policy, self._spec = policy, policy.schedule
+        self._ends = policy.schedule is not None and policy.schedule.query is None
+        self.doubt: str | None = None
+        """What can hardly be right of it, or None."""
         self._client = client
         self._wire: HttpSession | None = None
         self.known: Schedule | None = None
@@ -54,11 +59,19 @@ class ScheduleReader:
         if self._read_at is None or not 0 <= at - self._read_at < EVERY:
             self._read_at = at
             try:
-                self.known, self.problem = self._read(at).meant(self._spec), None
+                self._take(self._read(at).meant(self._spec), exact(at))
             except (TelemetryError, UsageError, ValueError) as error:
                 self.problem = f"the schedule cannot be read: {error}"
                 log.warning("a power schedule cannot be read; the last one stays", problem=str(error))
         return None if self.known is None else self.known.lowest(exact(at), self._spec.lead)
+
+    def _take(self, schedule: Schedule, at: Fraction) -> None:
+        """Raises ValueError for one without rows ahead where the last one has some."""
+        last = self.known
+        if self._ends and last is not None and schedule.rows[-1].time <= at < last.rows[-1].time:
+            until = datetime.fromtimestamp(float(last.rows[-1].time), UTC)
+            raise ValueError(f"its rows ahead are gone, which went until {until:%Y-%m-%d %H:%M} UTC")
+        self.known, self.problem, self.doubt = schedule, None, small_rows(self._policy, schedule)
 
     def ahead(self, at: float) -> tuple[ScheduleRow, ...]:
         """The rows that hold at some time of the day from `at` (Unix seconds) on, as last read."""
@@ -83,7 +96,7 @@ class ScheduleReader:
 
             def fetch(at: float) -> Schedule:
                 try:
-                    return _of_document(wire.get(url), path_of)
+                    return _of_document(wire.get(url), path_of, spec)
                 except ValueError as error:
                     raise TelemetryError(wire.hidden(str(error))) from None
 
@@ -102,30 +115,42 @@ class ScheduleReader:
 
 
 def _of_file(path: Path, spec: ScheduleSpec) -> Schedule:
-    """Rows that cannot be read are left out. Raises UsageError."""
+    """Raises UsageError, also for a row that cannot be read: without it the one before would hold on."""
+    rows: list[tuple[Any, ...]] = []
     try:
-        return Schedule.of(
-            (exact(sample.time), exact(sample.watts), *_event(row.get("id"), row.get("ramp")))
-            for sample, row in table(path, signed=spec.priced_as is not None, named=spec.priced_as or "watts")
-            if sample.watts is not None
-        )
+        for sample, row in table(path, signed=spec.priced_as is not None, named=spec.priced_as or "watts"):
+            if sample.watts is None:
+                raise ValueError(f"row {len(rows) + 1} ({row['time']}): {sample.problem}")
+            rows.append((exact(sample.time), exact(sample.watts), *_event(row.get("id"), row.get("ramp"))))
+        return _with_rows(rows)
     except ValueError as error:
         raise UsageError(f"{path}: {error}") from None
 
 
-def _of_document(body: bytes, path: list[str | int]) -> Schedule:
+def _with_rows(rows: Iterable[tuple[Any, ...]]) -> Schedule:
+    schedule = Schedule.of(rows)
+    if not schedule.rows:
+        raise ValueError("it has no rows")
+    return schedule
+
+
+def _of_document(body: bytes, path: list[str | int], spec: ScheduleSpec) -> Schedule:
     """Raises ValueError for anything but a list of rows."""
     try:
-        rows = pick(msgspec.json.decode(body), path)
-        return Schedule.of(_row(row) for row in rows)
+        return _with_rows(_row(row, spec) for row in pick(msgspec.json.decode(body), path))
     except (*NOT_JSON, KeyError, IndexError, TypeError) as error:
         raise ValueError(f"expected a list of rows with time and watts ({error!r})") from None
 
 
-def _row(row: Any) -> tuple[Any, ...]:
-    time, watts, *event = [row.get(key) for key in ScheduleRow._fields] if isinstance(row, dict) else row
+def _row(row: Any, spec: ScheduleSpec) -> tuple[Any, ...]:
+    if isinstance(row, dict):
+        row = [row.get("time"), row.get(spec.priced_as, row.get("watts")), row.get("id"), row.get("ramp")]
+    time, value, *event = row
     identity, ramp = [*event, None, None][: max(2, len(event))]
-    return exact(unix_time(time)), exact(watts), *_event(identity, ramp)
+    watts = exact(value)
+    if watts < 0 and spec.priced_as is None:
+        raise ValueError(f"watts are {value}: expected at least 0")
+    return exact(unix_time(time)), watts, *_event(identity, ramp)
 
 
 def _event(identity: Any, ramp: Any) -> tuple[str | None, Fraction | None]:

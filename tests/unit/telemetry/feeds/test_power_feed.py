@@ -6,6 +6,7 @@ import pytest
 from responses import RequestsMock
 
 from ballast.base.errors import SettingsError, SourceUnavailable, UsageError
+from ballast.power.feed_spec import ScheduleSpec
 from ballast.power.policy import PowerPolicy
 from ballast.telemetry.feeds.power_feed import CsvFeed, HttpFeed, PowerSample, PrometheusFeed, trace
 from ballast.telemetry.feeds.power_schedule import ScheduleReader, _of_document
@@ -179,7 +180,8 @@ def test_a_ramp_that_cannot_be_read_is_told_and_the_last_schedule_stays(tmp_path
 
 def test_a_document_of_events(tmp_path: Path) -> None:
     rows = [{"time": 0, "watts": 5, "id": 7, "ramp": 2}, [60, 6], [120, 7, "b"], [180, 8, None, 3]]
-    schedule = _of_document(json.dumps(rows).encode(), [])
+    spec = ScheduleSpec(url="https://grid.example")
+    schedule = _of_document(json.dumps(rows).encode(), [], spec)
     assert [(row.watts, row.id, row.ramp) for row in schedule.rows] == [
         (5, "7", 2),
         (6, None, None),
@@ -187,4 +189,47 @@ def test_a_document_of_events(tmp_path: Path) -> None:
         (8, None, 3),
     ]
     with pytest.raises(ValueError, match="ramp"):
-        _of_document(b'[[0, 1, "a", "fast"]]', [])
+        _of_document(b'[[0, 1, "a", "fast"]]', [], spec)
+    with pytest.raises(ValueError, match="watts are -5"):
+        _of_document(b"[[0, -5]]", [], spec)
+    prices = ScheduleSpec.model_validate({"url": "https://grid.example", "as": "price"})
+    assert [row.watts for row in _of_document(b'[[0, -5], {"time": 60, "price": 7}]', [], prices).rows] == [-5, 7]
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("time,watts\n", "it has no rows"),
+        ("time,watts\n0,1000\n600,\n1200,500\n", "row 2 (600): no value"),
+        ("time,watts\n0,1000\n600,n/a\n", "row 2 (600)"),
+        ("time,watts\n0,900\n60,800\n", "its rows ahead are gone, which went until 1970-01-01 00:20 UTC"),
+    ],
+)
+def test_a_schedule_that_loses_rows_is_told_and_the_last_one_stays(tmp_path: Path, text: str, words: str) -> None:
+    reader = scheduled(tmp_path, "time,watts\n0,5000\n600,1000\n1200,5000\n")
+    assert reader.lowest(0) is not None
+    (tmp_path / "events.csv").write_text(text)
+    last = reader.lowest(700)
+    assert last is not None
+    assert last.watts == 1000
+    assert words in (reader.problem or "")
+
+
+def test_an_event_may_be_changed_while_rows_ahead_are_left(tmp_path: Path) -> None:
+    reader = scheduled(tmp_path, "time,watts\n0,5000\n600,1000\n1200,5000\n")
+    assert reader.lowest(0) is not None
+    (tmp_path / "events.csv").write_text("time,watts\n0,5000\n600,4000\n")
+    reader.lowest(120)
+    assert reader.problem is None
+    assert reader.lowest(700) is not None
+
+
+def test_a_csv_of_prices_may_name_its_column(tmp_path: Path) -> None:
+    path = tmp_path / "prices.csv"
+    path.write_text("time,price\n0,-3\n3600,4\n")
+    keys = {"schedule": {"csv": str(path), "as": "price"}, "energy": {"kWh": 1}}
+    one = PowerPolicy.model_validate({**keys, "independents": [{"ref": "ns/a", "max": 1, "wattsPerReplica": 1}]})
+    reader = ScheduleReader(one, None)
+    assert reader.lowest(0) is None
+    assert reader.known is not None
+    assert [row.watts for row in reader.known.rows] == [-3, 4]
