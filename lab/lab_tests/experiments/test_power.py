@@ -11,7 +11,7 @@ from ballast.base.errors import UsageError
 from ballast.cli.main import main
 from ballast_lab.experiments.power import days, idle, results, traces
 from ballast_lab.experiments.power.contestants import CONTESTANTS
-from ballast_lab.experiments.power.figures import judged
+from ballast_lab.experiments.power.figures import ends, judged
 from ballast_lab.experiments.power.signals import clouds, of_series, ramp, recorded
 
 
@@ -38,6 +38,26 @@ def test_nodes_that_are_switched_off_leave_room_for_replicas() -> None:
 def test_the_composition_returns_after_days_and_nights() -> None:
     assert days.composition(days.WAYS["absolute"]) == {days.LARGE: 15, days.SMALL: 3}
     assert days.composition(days.WAYS["published"]) != {days.LARGE: 15, days.SMALL: 3}
+
+
+def test_the_page_shows_what_was_recorded_beside_what_comes_out() -> None:
+    """The columns of numbers of the page's table, but for the composition, whose runs are not the recorded one."""
+    page = Path(__file__).parents[3] / "docs" / "experiments" / "power" / "text.in"
+    lines = [[cell.strip() for cell in line.split("|")] for line in page.read_text(encoding="utf-8").splitlines()]
+    shown = {(cells[1], cells[2]): tuple(cells[3:6]) for cells in lines if len(cells) == 8}
+    figures = {"most watts": "replicas at most watts", "end": "replicas at the end"}
+    for signal in (each for each in recorded() if each.published):
+        ways = [ends(signal, CONTESTANTS[name](signal)) for name in ("published", "published, 30 %")]
+        for short, figure in figures.items():
+            told = (signal.published[figure], *(way[figure] for way in ways))
+            assert shown[signal.name, short] == tuple(f"{number:g}" for number in told)
+    after = days.composition(days.WAYS["published"])
+    for short, name, start in (("large", days.LARGE, 15), ("small", days.SMALL, 3)):
+        assert shown["composition", f"{short}, from {start}"][:2] == (
+            f"{results.COMPOSITION[short]:g}",
+            f"{after[name]}",
+        )
+    assert len([row for row in shown.values() if row[0].isdigit()]) == 12
 
 
 def test_each_row_has_a_table_a_name_and_what_was_published(monkeypatch: pytest.MonkeyPatch) -> None:
