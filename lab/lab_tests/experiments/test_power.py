@@ -9,7 +9,7 @@ import pytest
 
 from ballast.base.errors import UsageError
 from ballast.cli.main import main
-from ballast_lab.experiments.power import days, idle, results, traces
+from ballast_lab.experiments.power import day_ahead, days, idle, results, traces
 from ballast_lab.experiments.power.contestants import CONTESTANTS
 from ballast_lab.experiments.power.figures import ends, judged
 from ballast_lab.experiments.power.signals import clouds, of_series, ramp, recorded
@@ -38,6 +38,15 @@ def test_nodes_that_are_switched_off_leave_room_for_replicas() -> None:
 def test_the_composition_returns_after_days_and_nights() -> None:
     assert days.composition(days.WAYS["absolute"]) == {days.LARGE: 15, days.SMALL: 3}
     assert days.composition(days.WAYS["published"]) != {days.LARGE: 15, days.SMALL: 3}
+
+
+def test_a_day_planned_ahead_keeps_its_volume_near_the_oracle() -> None:
+    rows = [(900.0 * at, 300 + 100 * ((at // 4 * 7) % 24 - 12) / 12) for at in range(3 * 96)]
+    figures = day_ahead.lived(rows)
+    assert figures["even"]["grams"] > 1.1 * figures["oracle"]["grams"]
+    planned = figures["planned ahead"]
+    assert 0.98 * 60 <= planned["least"] <= planned["most"] <= 60.1
+    assert planned["grams"] <= 1.03 * figures["oracle"]["grams"]
 
 
 def test_the_page_shows_what_was_recorded_beside_what_comes_out() -> None:

@@ -24,13 +24,13 @@ def power(
     chosen = options.seeds_of(seeds)
     with options.spread(backend, jobs, "power") as begin:
         from ballast_lab.experiments.power.results import results
-        from ballast_lab.experiments.power.traces import public_signals
+        from ballast_lab.experiments.power.traces import carbon_days, public_signals
 
         report.prepare(out)
         public, notes = public_signals(data)
         for note in notes:
             typer.echo(f"warning: {note}", err=True)
-        outcome = results(public, notes, seeds=chosen, jobs=jobs, begin=begin)
+        outcome = results(public, notes, carbon_days(data), seeds=chosen, jobs=jobs, begin=begin)
     if output is Output.JSON:
         if out is not None:
             report.write(out, outcome)

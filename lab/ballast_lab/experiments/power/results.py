@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from ballast_lab.experiments.power import closed_loop, days, figures, idle, signals
+from ballast_lab.experiments.power import closed_loop, day_ahead, days, figures, idle, signals
 from ballast_lab.experiments.power.contestants import CONTESTANTS
 from ballast_lab.experiments.power.drawing import cloudy_figure
 from ballast_lab.experiments.power.signals import Signal
@@ -23,12 +23,16 @@ Found = Mapping[str, Mapping[str, Mapping[str, float]]]
 def results(
     public: Sequence[Signal] = (),
     notes: Sequence[str] = (),
+    carbon: Mapping[str, day_ahead.Rows] | None = None,
     *,
     seeds: Sequence[int] = (0, 1, 2),
     jobs: int = 1,
     begin: Callable[[int], Callable[[], None]] = lambda total: lambda: None,
 ) -> Results:
-    """The experiment on its own signals and on `public` ones; `notes` say which of these are missing."""
+    """The experiment on its own signals and on `public` ones; `notes` say which of these are missing.
+
+    `carbon` are days of carbon intensity, by name.
+    """
     parts: dict[str, tuple[Sequence[Signal], Sequence[str]]] = {
         "recorded signals": (signals.recorded(), MODELS),
         "ramps": ([signals.ramp(each) for each in RAMPS], MODELS[:4]),
@@ -45,7 +49,7 @@ def results(
     published = {each.name: each.published for each in signals.recorded()}
     rows = [row for title, found in tables.items() for row in _rows(title, found, published)]
     text = "".join(_table(title, found) for title, found in tables.items() if found)
-    for more, shown in (_closed_loop(), _idle(), _composition(), _autoscaled()):
+    for more, shown in (_closed_loop(), _idle(), _composition(), _autoscaled(), _planned(carbon or {})):
         rows += more
         text += shown
     text += "".join(f"\n{note}\n" for note in notes)
@@ -140,3 +144,21 @@ def _autoscaled() -> tuple[list[ResultRow], str]:
     lines = [[name, *(f"{value:.1f}" for value in each.values())] for name, each in found.items()]
     heads = ["who", *next(iter(found.values()))]
     return rows, f"A web service with an autoscaler, two solar days\n\n{markdown(heads, lines)}\n"
+
+
+def _planned(carbon: Mapping[str, day_ahead.Rows]) -> tuple[list[ResultRow], str]:
+    title = "day ahead"
+    found = {name: day_ahead.lived(rows) for name, rows in carbon.items()}
+    rows = [
+        ResultRow(title, f"{name}: {way}: {figure}", None, value)
+        for name, ways in found.items()
+        for way, each in ways.items()
+        for figure, value in each.items()
+    ]
+    lines = [
+        [name, way, f"{each['least']:.1f}–{each['most']:.1f}", f"{each['grams']:.1f}", f"{each['actions']:.0f}"]
+        for name, ways in found.items()
+        for way, each in ways.items()
+    ]
+    shown = markdown(["series", "who", "kWh a day", "g/kWh", "actions"], lines)
+    return rows, f"60 kWh a day of a site of 5 kW, 30 days from 11 April\n\n{shown}\n" if lines else ""

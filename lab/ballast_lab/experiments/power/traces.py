@@ -11,8 +11,10 @@ from __future__ import annotations
 import csv
 import gzip
 import zlib
+from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -53,6 +55,17 @@ def public_signals(data: Path | None) -> tuple[list[Signal], list[str]]:
     return found, missing
 
 
+def carbon_days(data: Path | None) -> dict[str, list[tuple[float, float]]]:
+    """(Unix seconds, g/kWh) of each country's series in `data`/power, where they can be read here."""
+    rows = {}
+    for path in sorted((data / "power").glob("carbon-*.parquet")) if data is not None else ():
+        with suppress(ModuleNotFoundError):
+            times, intensity = _intensities(path)
+            seconds = times.astype("datetime64[s]").astype(float)
+            rows[path.stem.replace("-", " ")] = list(zip(seconds.tolist(), intensity.tolist(), strict=True))
+    return rows
+
+
 def _sun(path: Path) -> list[float]:
     """Watts every quarter of an hour, in proportion to the global radiation."""
     try:
@@ -73,6 +86,13 @@ def _sun(path: Path) -> list[float]:
 
 def _carbon(path: Path) -> list[float]:
     """Watts every quarter of an hour: all at LOWEST, none at HIGHEST."""
+    _, intensity = _intensities(path)
+    share = np.clip((HIGHEST - intensity) / (HIGHEST - LOWEST), 0.0, 1.0)
+    return [float(each) for each in CLOUD_PEAK * share]
+
+
+def _intensities(path: Path) -> tuple[Any, Any]:
+    """Times, and g/kWh. Raises UsageError for a file that is damaged, ModuleNotFoundError where parquet is unknown."""
     parquet = import_module("pyarrow.parquet")
     arrow = import_module("pyarrow")
     try:
@@ -85,8 +105,7 @@ def _carbon(path: Path) -> list[float]:
         raise _damaged(path, "its times do not rise")
     if intensity.dtype.kind not in "fiu" or len(intensity) < 2 or not np.isfinite(intensity).all():
         raise _damaged(path, "carbon_intensity has to hold two numbers or more")
-    share = np.clip((HIGHEST - intensity) / (HIGHEST - LOWEST), 0.0, 1.0)
-    return [float(each) for each in CLOUD_PEAK * share]
+    return times, intensity
 
 
 def _damaged(path: Path, why: str) -> UsageError:
