@@ -121,6 +121,7 @@ def rehearse(
     grid = [] if bound is None else advising.candidates(source.history, environments[first], bound, seconds)
     played = rehearsing.play(source, span, runs, _progress(), beside=[candidate.run for candidate in grid])
     advice = None if bound is None else advising.advise(runs[0], runs[2], grid, bound, span)
+    rehearsing.add_power(source, played, named)
     result = rehearsing.rehearsal(source, played, advice)
     body = rehearsing.encode(result)
     if out is not None:

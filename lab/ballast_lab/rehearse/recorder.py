@@ -26,6 +26,7 @@ from ballast.telemetry.prometheus_client import PrometheusClient
 from ballast_lab.rehearse import kube_state, tables
 from ballast_lab.rehearse.history import CLUSTER_FILE, RESOURCES
 from ballast_lab.rehearse.kube_state import KubeState, read_kube_state
+from ballast_lab.rehearse.power import record_feeds
 from ballast_lab.rehearse.recording import HEAD_FILE, NODE_USAGE, POD_USAGE, Head
 
 HOUR = 3600.0
@@ -128,6 +129,7 @@ class _Recorder:
         if state is not None:
             tables.write_rows(folder / "nodes.csv", kube_state.NODES_HEAD, state.nodes)
             tables.write_rows(folder / "pods.csv", kube_state.PODS_HEAD, state.pods)
+        record_feeds(self._settings, folder, pieces[0][0], pieces[-1][1], asked.step)
         if cluster is not None:
             (folder / CLUSTER_FILE).write_bytes(msgspec.json.encode(cluster))
         head = Head(pieces[0][0], pieces[-1][1], asked.step, unknown=tuple(unknown))

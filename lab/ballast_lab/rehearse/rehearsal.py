@@ -14,6 +14,7 @@ import numpy as np
 
 from ballast.base.errors import BadFile, UsageError
 from ballast.settings import Settings
+from ballast_lab.rehearse import power
 from ballast_lab.rehearse.as_it_was import AsItWas
 from ballast_lab.rehearse.ballast_run import BallastRun
 from ballast_lab.rehearse.course import Course
@@ -107,6 +108,8 @@ class Played:
     unmeasured: float = 0.0
     loads: dict[str, list[np.ndarray[tuple[int], np.dtype[np.float32]]]] = field(default_factory=dict)
     """By run the load of every node at some times: for the picture."""
+    power: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    """By run, of those with a policy that can be rehearsed."""
 
 
 def span_of(recording: Recording, begin: float | None, end: float | None, step: float) -> Span:
@@ -181,6 +184,18 @@ def play(
     return Played(runs, span, recording.head.unknown, missing / max(expected, 1), kept)
 
 
+def add_power(recording: Recording, played: Played, named: Mapping[str, Settings]) -> None:
+    """What the power policies of each settings would have done with the recorded feeds. Raises BadFile."""
+    feeds = power.Feeds(recording.folder, played.span.begin, played.span.end)
+    first, unknown = next(iter(named.values())), dict.fromkeys(played.unknown)
+    results = {AS_IT_WAS: power.as_it_was(first, recording.history, feeds)}
+    for name, settings in named.items():
+        results[name] = power.rehearse(settings, recording.history, feeds)
+        unknown |= dict.fromkeys(power.unknown(settings, feeds))
+    played.power = {name: result for name, result in results.items() if result is not None}
+    played.unknown = tuple(unknown)
+
+
 def rehearsal(recording: Recording, played: Played, advice: Advice | None = None) -> Rehearsal:
     """What `rehearsal.json` says."""
     span, history = played.span, recording.history
@@ -193,7 +208,7 @@ def rehearsal(recording: Recording, played: Played, advice: Advice | None = None
         int(np.count_nonzero(there)),
         int(np.count_nonzero(ran)),
         [Unknown(each.what, round(each.share, 4)) for each in _unknown(recording, played)],
-        [_result(run) for run in played.runs],
+        [_result(run, played.power.get(run.name)) for run in played.runs],
         advice,
     )
 
@@ -201,7 +216,7 @@ def rehearsal(recording: Recording, played: Played, advice: Advice | None = None
 def _unknown(recording: Recording, played: Played) -> Iterable[Unknown]:
     """What the recording does not say, with its share."""
     span, history = played.span, recording.history
-    yield from (*recording.head.unknown, *history.unknown)
+    yield from (*played.unknown, *history.unknown)
     before = played.runs[0].measures
     if before.known < before.expected:
         yield Unknown("load of nodes: not measured, so not counted", 1 - before.known / before.expected)
@@ -218,7 +233,7 @@ def _unknown(recording: Recording, played: Played) -> Iterable[Unknown]:
         yield Unknown("use of pods on nodes above 90 %: elsewhere they might have used more", share)
 
 
-def _result(run: Run) -> RunResult:
+def _result(run: Run, power: Mapping[str, float] | None) -> RunResult:
     measures = run.measures
     return RunResult(
         run.name,
@@ -232,6 +247,7 @@ def _result(run: Run) -> RunResult:
         ),
         measures.label_writes,
         dict(sorted((check, count) for check, count in measures.refused.items() if count)),
+        power,
     )
 
 

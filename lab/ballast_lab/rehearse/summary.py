@@ -17,7 +17,7 @@ def summarise(result: Rehearsal) -> list[str]:
     lines = [
         f"{_long(result)}, {result.nodes:,} nodes, {result.pods:,} pods, from {result.begin} to {result.end}.",
         f"As it was, {_hours(before)} were above 80 % and {before.node_hours_above['0.9'].value:.1f} above 90 %; "
-        f"deviation {_deviations(before)}.",
+        f"deviation {_deviations(before)}{_power(before)}.",
     ]
     shown = others[: MOST - 5]
     lines += [_run(run) for run in shown]
@@ -61,8 +61,12 @@ def _run(run: RunResult) -> str:
     return (
         f"{run.name} would have left {_interval(run.node_hours_above['0.8'])} node-hours above 80 % with "
         f"{run.evictions.total:,} evictions, at most {most:,} of one workload{writes}; "
-        f"deviation {_deviations(run)}."
+        f"deviation {_deviations(run)}{_power(run)}."
     )
+
+
+def _power(run: RunResult) -> str:
+    return "" if run.power is None else f"; {run.power['over_watt_hours']:,.0f} Wh above the power feed"
 
 
 def _refused(runs: Sequence[RunResult]) -> str:

@@ -20,7 +20,7 @@ from ballast.power.policy import PowerPolicy
 from ballast.power.policy_reader import read, remarks, unusable_at
 from ballast.power.replay import RecordedDemand
 from ballast.power.values import exact, seconds
-from ballast.settings import load
+from ballast.settings import Settings, load
 from ballast.settings.model import CONFIG_FILE
 from ballast.settings.secrets import mask_urls
 from ballast.settings.sources import FileSource
@@ -211,7 +211,7 @@ PIECE = 10_000
 """Points per query; Prometheus refuses more than 11,000."""
 
 
-def recorded(policy: PowerPolicy, span: str, step: str) -> Iterator[Sample]:
+def recorded(policy: PowerPolicy, span: str, step: str, settings: Settings | None = None) -> Iterator[Sample]:
     """Samples of a policy's feed, one per step of a time range. Raises UsageError, SettingsError, TelemetryError."""
     start, every, count = _grid(span, step)
     feed = policy.feed
@@ -219,7 +219,7 @@ def recorded(policy: PowerPolicy, span: str, step: str) -> Iterator[Sample]:
         raise UsageError("--range reads from Prometheus, so the feed needs a query. Or give --feed FILE.csv.")
     if feed.consumption is not None and feed.own is None and feed.consumption.of != "others":
         raise UsageError("--range cannot know how much power the targets used: set feed.own. Or give --feed FILE.csv.")
-    client = PrometheusClient(load())
+    client = PrometheusClient(settings or load())
 
     def series(query: str, expected: int) -> Floats:
         """The sum of the series at each time; NaN where their number is not `expected`."""
