@@ -12,6 +12,7 @@ from ballast.jobs.power.report import IdleReason, TickContext, TickReport
 from ballast.jobs.power.store import PowerStore
 from ballast.model.workload import Autoscaler, Workload
 from ballast.power.controller_state import Reason
+from ballast.power.feed_spec import Schedule
 from ballast.power.learning import Meter
 from ballast.power.sections import Need
 from ballast.telemetry.feeds.budget_feed import Watts
@@ -383,3 +384,32 @@ def test_what_a_policy_within_it_draws_is_taken_off_the_outer_ones_watts() -> No
     one.tick(400)
     one.tick(400, inside=Fraction(250))
     assert one.total == 15
+
+
+def test_the_daemon_waits_for_clean_hours_and_forgets_no_energy() -> None:
+    """A dirty hour, a clean one; then the watts of a replica are declared anew, and the process begins again."""
+    keys = {"energy": {"kWh": 0.39}, "schedule": {"csv": "unused", "as": "carbon"}}
+    one = power_run({"min": 0}, **keys)
+    schedule = one.policy.schedule
+    assert schedule is not None
+    begin = int(WALL) // 86_400 * 86_400
+    forecast = Schedule.of([(begin, Fraction(500)), (begin + 3600, Fraction(100)), (begin + 7200, Fraction(500))])
+
+    def tick(run: PowerRun, at: int) -> TickReport:
+        watts = Watts(Fraction(1000), float(begin + at), forecast=forecast.meant(schedule))
+        return run.budget.cycle(TickContext(Fraction(begin + at), float(begin + at)), watts)
+
+    first = tick(one, 0)
+    assert one.total == 0
+    assert (first.allowed, first.over) == (0, None)
+    for at in range(3450, 7141, 30):
+        tick(one, at)
+        assert one.total == (39 if at >= 3600 else 0)
+    before = tick(one, 7140).energy_left
+    assert before is not None
+    assert before < 390 * 120
+    again = PowerRun(policy(**{"independents": [{"ref": "ns/t0", "min": 0, "max": 40, "wattsPerReplica": 11}], **keys}))
+    again.keys.data = dict(one.keys.data)
+    left = tick(again, 7155).energy_left
+    assert left is not None
+    assert left <= before
