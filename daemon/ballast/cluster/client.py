@@ -23,7 +23,7 @@ from ballast.cluster.error_messages import refusal, verb_of
 
 CONNECT_TIMEOUT = 5.0
 READ_TIMEOUT = 30.0
-_POOL_SIZE = 32
+_POOL_SIZE = 48
 _RELOAD_EVERY = 10.0
 _CHUNK = 65536
 
