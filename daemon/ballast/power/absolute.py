@@ -10,7 +10,7 @@ While they carry all of them there are no caps; else every autoscaler has one (s
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from math import ceil, floor
@@ -39,6 +39,9 @@ from ballast.power.policy import PowerPolicy
 from ballast.power.sections import ForeignChanges, Side, WhenSilent
 
 ZERO = Fraction(0)
+
+REFINED = 4
+"""Attempts to find counts whose watts are certain."""
 
 STEADY = Fraction(600)
 """Seconds after which the dead band ends: what the feed carried for so long is used."""
@@ -290,7 +293,7 @@ class _AbsoluteTick:
         # An averaged feed drifts to its level in many small samples. A fall overshoots by the dead band, so that it is
         # done in few steps instead of one for each sample.
         level = self.usable / (1 + policy.deadband) if policy.averaged else self.usable
-        counts = shed(self.targets, level, restore_first=policy.restore_first)
+        counts = self._certain(shed, level)
         if counts == self.present:
             return self._stay(Reason.AT_LIMIT, unmet)
         # Rises look at what the feed carries from here on: else what the fall left over would come back at once.
@@ -374,11 +377,22 @@ class _AbsoluteTick:
     def _raise(self, level: Fraction) -> ControllerResult:
         """The rise to what these watts carry. Where lower priorities have to give way, they do so first."""
         tick = self._pending(1, self._window(1))
-        counts = restored(self.targets, level, restore_first=self.policy.restore_first)
+        counts = self._certain(restored, level)
         if counts == self.present:
             return tick._plan(self.present, self.repaired or Reason.WAITING)
         fewer = {name: min(count, self.present[name]) for name, count in counts.items()}
         return tick._step(self.policy.increase, counts if fewer == self.present else fewer, Reason.SCALED_UP)
+
+    def _certain(self, change: Callable[..., dict[str, int]], level: Fraction) -> dict[str, int]:
+        """The counts of a change to these watts that keep them even where watts of replicas are wrong."""
+        counts: dict[str, int] = change(self.targets, level, restore_first=self.policy.restore_first)
+        lowest = self.load if change is restored else ZERO
+        for _ in range(REFINED):
+            more = ZERO if self.sample.doubt is None else self.sample.doubt.of(counts)
+            if self.policy.drawn(counts) + more <= level or counts == self.present:
+                break
+            counts = change(self.targets, max(level - more, lowest), restore_first=self.policy.restore_first)
+        return counts
 
     def _underway(self, sign: int) -> bool:
         """Whether `maxStep` has cut a change in this direction, so that the rest needs no window."""

@@ -17,6 +17,7 @@ import msgspec
 
 from ballast.base.errors import NOT_JSON
 from ballast.power.feed_spec import Schedule
+from ballast.power.trim import Doubt
 from ballast.power.values import exact
 
 
@@ -336,6 +337,8 @@ class Sample:
     """Watts that are drawn, measured, with the base power; None where only what runs is known."""
     forecast: Schedule | None = None
     """What is known beforehand of watts, carbon intensities or prices."""
+    doubt: Doubt | None = None
+    """How far the watts of the policy may be wrong; None where no meter tells."""
 
     @classmethod
     def of(cls, at: float, watts: float | None) -> Self:

@@ -152,7 +152,7 @@ STEADY = 0.02
 class Meter:
     """Learns from what a policy's replicas draw; members with `wattsPerReplica: measured` are decided by it.
 
-    Where all watts are declared, one factor brings them to the measured draw.
+    Where all watts are declared, factors bring them to the measured draw.
 
     Without `baseWatts` the base is what was measured last beyond the replicas: then the load is the measured one, and
     the watts of a replica only tell what a change will do.
@@ -167,8 +167,10 @@ class Meter:
         self._learns_base = bool(self._measured) and "base_power" not in policy.model_fields_set
         self._model = WattsModel(declared, float(policy.base_power), averaged or None)
         self._declared = policy
-        self.trim = Trim() if policy.absolute and not self._measured else None
-        """The factor between declared and drawn watts; None where watts are learned one by one."""
+        by_priority = sorted(policy.places.values(), key=lambda place: place.priority)
+        watts = {place.member.name: float(place.member.watts) for place in by_priority}
+        self.trim = Trim(watts) if policy.absolute and not self._measured else None
+        """The factors between declared and drawn watts; None where watts are measured alone."""
         self._used: dict[str, Fraction] = {}
         self._base: Fraction | None = None
         self._applied: tuple[PowerPolicy, dict[str, Fraction], Fraction | None, PowerPolicy] | None = None
@@ -195,10 +197,9 @@ class Meter:
             self._used[name] = _steady(self._used.get(name), max(learned.watts[name][0], 1e-3))
         if self.trim is not None:
             base = self._declared.base_power
-            self.trim.measure(float(at), float(self._declared.drawn(counts)), float(consumption - base))
-            factor, places = self.trim.in_use, self._declared.places
-            trimmed = {} if factor == 1 else {name: place.member.watts * factor for name, place in places.items()}
-            self._used = trimmed
+            self.trim.measure(float(at), counts, float(consumption - base))
+            places = self._declared.places
+            self._used = {name: places[name].member.watts * factor for name, factor in self.trim.in_use.items()}
         if self._learns_base:
             self._base = _steady(self._base, max(self._model.offset, 0.0))
 

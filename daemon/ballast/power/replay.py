@@ -21,6 +21,7 @@ from ballast.power.feed_spec import Schedule
 from ballast.power.learning import Meter
 from ballast.power.policy import PowerPolicy
 from ballast.power.sections import Need
+from ballast.power.trim import Doubt
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +33,7 @@ class Simulation:
     drain: Mapping[str, Fraction] = field(default_factory=dict)
     """Seconds for which a removed replica goes on drawing."""
     start: Mapping[str, Fraction] = field(default_factory=dict)
-    """Seconds after which a new replica serves; it draws at once."""
+    """Seconds after which a new replica serves; it draws at once, and until then its watts count as unused."""
     pending: Mapping[str, int] = field(default_factory=dict)
     """So many of the first replicas cannot start."""
     meter_lag: Fraction = Fraction(0)
@@ -189,7 +190,8 @@ def replay(
         if sample.at is not None:
             if meter is not None:
                 policy = meter.measured(sample.at)
-            sample = replace(sample, leaving=policy.drawn(world.leaving()), unbound=world.unbound())
+            doubt = None if meter is None else meter.doubt
+            sample = replace(sample, leaving=policy.drawn(world.leaving()), unbound=world.unbound(), doubt=doubt)
             if policy.energy is not None:
                 sample = replace(sample, drawn=world.draws(), forecast=schedule)
         gated, needs = world.within_needs(policy, needed.at(sample.at) if sample.at is not None else {})
@@ -200,7 +202,8 @@ def replay(
         # Nothing changes until the next row: the same sample finds the same replicas again.
         skipping = valid and not (moves or world.changed or state.ramp) and state.mode is ControllerMode.STABLE
         if sample.watts is not None and valid and sample.at is not None:
-            ledger.add(sample.at, sample.watts, world.running(), world.most(needs), world.drawn(world.leaving()))
+            ending, idle = world.drawn(world.leaving()), world.drawn(world.starting())
+            ledger.add(sample.at, sample.watts, world.running(), world.most(needs), ending, idle)
         if not is_row:
             continue
         tick = Tick(
@@ -234,6 +237,11 @@ class _SimulatedMeter:
         self._policy, self._world = policy, world
         self._meter = Meter(policy)
         self._past = deque([(Fraction(-1), world.draws())])
+
+    @property
+    def doubt(self) -> Doubt | None:
+        """How far the watts in force may be wrong."""
+        return None if self._meter.trim is None else self._meter.trim.doubt
 
     def measured(self, at: Fraction) -> PowerPolicy:
         """The policy with the watts in force once the meter is read at `at` (seconds)."""
@@ -279,6 +287,7 @@ class _World:
         self.simulation = simulation
         self._startable = {name: max(0, replicas[name] - count) for name, count in simulation.pending.items()}
         self._ending: list[tuple[Fraction, str, int]] = []
+        self._starting: list[tuple[Fraction, str, int]] = []
         self._demand = demand
         self._now = Fraction(0)
         self._wanted: Mapping[str, int] = {}
@@ -292,10 +301,11 @@ class _World:
             return
         self._now = at
         self._ending = [ending for ending in self._ending if ending[0] > at]
+        self._starting = [start for start in self._starting if start[0] > at]
         if self._demand.rows:
             before, self._wanted = self.running(), self._demand.at(at)
             self.replicas = self._obeyed()
-            self._let_end(before)
+            self._pass_over(before)
 
     def counts(self) -> dict[str, int]:
         """What the controller sees: replicas, of autoscaled targets the cap in force."""
@@ -325,6 +335,13 @@ class _World:
             counts[name] += count
         return counts
 
+    def starting(self) -> dict[str, int]:
+        """Replicas that draw and do not serve yet: the newest ones of those that run."""
+        counts = dict.fromkeys(self.replicas, 0)
+        for _, name, count in self._starting:
+            counts[name] += count
+        return {name: min(counts[name], count) for name, count in self.running().items()}
+
     def drawn(self, counts: Mapping[str, int]) -> Fraction:
         """True watts of these replicas."""
         watts, places = self.simulation.watts, self._policy.places
@@ -335,12 +352,14 @@ class _World:
         """Watts of all that runs or is ending, with the base power."""
         return self.drawn(self.running()) + self.drawn(self.leaving()) + base_of(self._policy)
 
-    def _let_end(self, before: Mapping[str, int]) -> None:
-        """What no longer runs goes on drawing while it drains."""
+    def _pass_over(self, before: Mapping[str, int]) -> None:
+        """What no longer runs goes on drawing while it drains; what is new does not serve yet."""
         for name, count in self.running().items():
-            drain = self.simulation.drain.get(name)
-            if drain and count < before[name]:
-                self._ending.append((self._now + drain, name, before[name] - count))
+            more, drain, start = count - before[name], self.simulation.drain.get(name), self.simulation.start.get(name)
+            if drain and more < 0:
+                self._ending.append((self._now + drain, name, -more))
+            if start and more > 0:
+                self._starting.append((self._now + start, name, more))
 
     def follow(self, outcome: ControllerResult) -> ControllerState:
         """Applies and commits the plan, if there is one."""
@@ -353,7 +372,7 @@ class _World:
         self.caps = {**self.caps, **(dict.fromkeys(capped) if free else capped)}
         self.replicas = {name: count for name, count in plan.replicas.items() if name in self.replicas}
         self.replicas = self._obeyed()
-        self._let_end(running)
+        self._pass_over(running)
         self.changed = (self.replicas, self.caps) != before
         return outcome.state.committed()
 
@@ -467,9 +486,15 @@ class FeedUtilisation:
         self._time = self._over = self._over_time = self._unused = self._worst = ZERO
 
     def add(
-        self, at: Fraction, watts: Fraction, replicas: Mapping[str, int], most: Mapping[str, int], ending: Fraction
+        self,
+        at: Fraction,
+        watts: Fraction,
+        replicas: Mapping[str, int],
+        most: Mapping[str, int],
+        ending: Fraction = ZERO,
+        idle: Fraction = ZERO,
     ) -> None:
-        """A valid tick at `at` seconds, `ending` being watts of removed replicas.
+        """A valid tick at `at` seconds, `ending` being watts of removed replicas, `idle` those that do not serve yet.
 
         `most` are the replicas that maxima and demand allow.
         """
@@ -481,14 +506,16 @@ class FeedUtilisation:
         over = max(ZERO, load - watts) if self._scaled else ZERO
         spare = watts * (1 - self._policy.margin_in_force) - load if self._scaled else ZERO
         self._worst = max(self._worst, over)
-        self._last = at, over, self._fitting(spare, replicas, most)
+        self._last = at, over, self._fitting(spare, replicas, most) + min(idle, watts)
 
     def over(self) -> Overload:
         """What was over the feed, up to the last valid sample."""
         return Overload(self._over_time / self._time if self._time else ZERO, self._over / HOUR, self._worst)
 
     def unused(self) -> Fraction:
-        """Watt-hours of the whole replicas that feed · (1 - margin), maxima and demand would have let run."""
+        """Watt-hours of the whole replicas that feed · (1 - margin), maxima and demand would have let run, and of
+        those that run and do not serve yet.
+        """
         return self._unused / HOUR
 
     def _close(self, at: Fraction) -> None:

@@ -192,6 +192,23 @@ def test_every_autoscaler_is_capped_in_a_shortage_also_an_idle_one(one: PowerRun
     assert one.cluster.counts == {"ns/t0": 40, "ns/t1": 40}
 
 
+def test_an_autoscaler_that_ignores_its_cap_counts_with_what_it_runs_and_the_others_give() -> None:
+    one = power_run({}, {})
+    one.cluster.counts = {"ns/t0": 40, "ns/t1": 10}
+    hpa(one, "ns/t0", running=20)
+    one.run([500.0] * 3)
+    for _ in range(6):
+        hpa(one, "ns/t0", running=24)
+        one.cluster.standing["ns/t0"]["replicas"] = 24
+        one.tick(260.0)
+    assert one.cluster.counts["ns/t0"] < 24
+    assert one.cluster.counts["ns/t1"] == 2
+    assert one.last.outcome.load == 260
+    one.cluster.standing["ns/t0"]["replicas"] = one.cluster.counts["ns/t0"]
+    one.run([260.0] * 6)
+    assert one.total == 26
+
+
 def test_what_an_autoscaler_wants_beyond_its_cap_is_unmet_demand() -> None:
     one = power_run({})
     one.cluster.counts = {"ns/t0": 40}

@@ -1,7 +1,7 @@
 """What is measured is held against what is allowed: wrong watts, late meters, pods that drain or never start."""
 
 from fractions import Fraction
-from itertools import pairwise
+from statistics import mean
 from typing import Any
 
 import pytest
@@ -13,6 +13,7 @@ from ballast.power.replay import NO_DEMAND, Replay, Simulation, replay
 from ballast.power.trim import Trim
 from tests.properties import examples as so_many
 from tests.worlds.power import policy, samples
+from tests.worlds.wrong_watts import judge
 
 NAMES = ("ns/low", "ns/high")
 
@@ -54,6 +55,15 @@ def test_a_rise_waits_for_pods_that_still_drain_a_fall_does_not() -> None:
     assert result.ticks[-1].total == 78
 
 
+def test_what_a_new_replica_draws_before_it_serves_is_unused() -> None:
+    feed = [2000.0] * 8 + [4000.0] * 40
+    at_once, late = (run(metered(), feed, Simulation(start=both(Fraction(start))), 19, 20) for start in (0, 300))
+    assert [tick.drawn for tick in at_once.ticks] == [tick.drawn for tick in late.ticks]
+    assert late.unused - at_once.unused == Fraction(39 * 50 * 300, 3600)
+    falls = run(metered(), [2000.0] * 8 + [4000.0] * 8 + [1000.0] * 40, Simulation(start=both(Fraction(300))), 19, 20)
+    assert falls.unused < late.unused
+
+
 def test_replicas_that_no_node_takes_hold_nobodys_watts() -> None:
     members = [
         {"ref": "ns/stuck", "min": 1, "max": 40, "wattsPerReplica": 50, "replicas": 40},
@@ -93,19 +103,62 @@ def test_drawn_worlds_are_as_good_as_with_the_true_watts(
     told = metered().with_watts(both(each))
     closed = run(metered(), feed, world, count, count)
     open_ = run(told, feed, Simulation(world.watts, world.drain, {}, stuck), count, count)
-    # What drains after a fall is beyond reach, and a replica more or less may have to go.
-    falls = sum(after < before for before, after in pairwise([5000, *(watts for watts, _ in levels)]))
-    draining = Fraction(falls * drain, 15 * len(feed))
-    assert closed.over.share <= open_.over.share + Fraction(1, 100) + draining
+    assert closed.over.share <= open_.over.share + Fraction(1, 100)
     used, best = (sum(min(t.drawn or 0, t.watts or 0) for t in result.ticks) for result in (closed, open_))
-    assert used >= Fraction(92, 100) * best
+    # The first falls take more than they have to, until the meter has told the watts: with one that is ten minutes late
+    # that is a large part of a short world.
+    assert used >= Fraction(92 if lag < 600 else 75, 100) * best
+
+
+@pytest.mark.slow
+def test_each_target_has_an_error_of_its_own() -> None:
+    worlds = [judge(seed) for seed in range(30)]
+    assert mean(world.over - world.unavoidable for world in worlds) <= 0.01
+    assert mean(world.use for world in worlds) >= 0.92
+
+
+ONE = {"ns/one": 50.0}
 
 
 def test_declared_watts_within_the_noise_stay() -> None:
-    trim = Trim()
+    trim = Trim(ONE)
     for number in range(40):
-        trim.measure(15.0 * number, 1000.0, 1000.0 + 15 * (-1) ** number)
-    assert trim.in_use == 1
+        trim.measure(15.0 * number, {"ns/one": 20}, 1000.0 + 15 * (-1) ** number)
+    assert trim.in_use == {}
     for number in range(40, 80):
-        trim.measure(15.0 * number, 1000.0, 1500.0)
-    assert abs(float(trim.in_use) - 1.5) < 0.02
+        trim.measure(15.0 * number, {"ns/one": 20}, 1500.0)
+    assert abs(float(trim.in_use["ns/one"]) - 1.5) < 0.02
+
+
+@pytest.mark.parametrize("bad", [1.0, 1e6])
+def test_one_bad_sample_of_the_meter_moves_nothing(bad: float) -> None:
+    trim = Trim(ONE)
+    for number in range(40):
+        trim.measure(15.0 * number, {"ns/one": 20}, bad if number == 20 else 1300.0)
+        assert trim.in_use["ns/one"] == Fraction("1.3")
+
+
+def test_a_meter_that_stands_still_does_not_make_replicas_lighter() -> None:
+    trim = Trim({"ns/a": 50.0, "ns/b": 50.0})
+    for number in range(20):
+        trim.measure(15.0 * number, {"ns/a": 20, "ns/b": 20}, 3000.0)
+    for number in range(20, 120):
+        trim.measure(15.0 * number, {"ns/a": 20, "ns/b": 60}, 3000.0)
+    assert set(trim.in_use.values()) == {Fraction("1.5")}
+
+
+def test_changes_tell_the_targets_apart_and_until_then_there_is_doubt() -> None:
+    trim = Trim({"ns/a": 50.0, "ns/b": 50.0})
+    first, second = {"ns/a": 20, "ns/b": 20}, {"ns/a": 10, "ns/b": 20}
+    for number in range(20):
+        trim.measure(15.0 * number, first, 20 * 30 + 20 * 90)
+    assert trim.doubt is not None
+    assert trim.doubt.of(first) == 0
+    # That a draws 30 W and not 60 is possible, so half of it may save 300 W less than is expected.
+    assert 200 < trim.doubt.of(second) < 400
+    for number in range(20, 60):
+        trim.measure(15.0 * number, second if number > 20 else first, (10 if number > 24 else 20) * 30 + 20 * 90)
+    used = {name: 50 * float(factor) for name, factor in trim.in_use.items()}
+    assert abs(used["ns/a"] - 30) < 3
+    assert abs(used["ns/b"] - 90) < 3
+    assert trim.doubt.of({"ns/a": 0, "ns/b": 20}) < 60

@@ -21,6 +21,7 @@ from ballast.jobs.power.participants import (
     autoscaled_targets,
     bounds_with_needs,
     find_participants,
+    ignores_cap,
     leaving_watts,
     surge_watts,
     unbound_replicas,
@@ -53,6 +54,9 @@ BATCH = 500
 STUCK = 60
 """Seconds for which an absolute budget takes a target as unchangeable after a write to it has failed."""
 
+
+IGNORED = 30
+"""Seconds after which an autoscaler that has more replicas than its cap counts with these: two of its syncs."""
 
 NO_NEEDS: Mapping[str, Need] = MappingProxyType({})
 
@@ -91,6 +95,7 @@ class PolicyController:
         self._last_valid: Fraction | None = None
         self._limit: str | None = None
         self._stuck: dict[str, Fraction] = {}
+        self._ignoring: dict[str, Fraction] = {}
         self._pending: dict[str, Fraction] = {}
         self._last_participants: tuple[object, Sequence[TargetStatus], Participants] | None = None
         self._bounds: Mapping[str, tuple[int, int]] = {}
@@ -164,7 +169,10 @@ class PolicyController:
 
     def _participants(self, statuses: Mapping[str, TargetStatus], at: Fraction, *, emergency: bool) -> Participants:
         """The targets that take part; those of the last call where nothing about them has changed."""
+        ignoring = [name for name, status in statuses.items() if ignores_cap(status) and not self._shadow]
+        self._ignoring = {name: self._ignoring.get(name, at) for name in ignoring}
         stuck = [name for name, since in self._stuck.items() if at - since < STUCK]
+        stuck += [name for name, since in self._ignoring.items() if at - since >= IGNORED]
         key, values, last = (emergency, stuck), tuple(statuses.values()), self._last_participants
         if last is None or last[0] != key or len(last[1]) != len(values) or not all(map(is_, last[1], values)):
             participants = find_participants(self.policy, statuses, emergency=emergency, stuck=stuck)
@@ -263,7 +271,7 @@ class PolicyController:
         sample = replace(sample, drawn=watts.consumed, forecast=watts.forecast)
         if policy.absolute:
             leaving = leaving_watts(policy, inputs.statuses, counts)
-            sample = replace(sample, leaving=leaving, unbound=self._unbound(inputs))
+            sample = replace(sample, leaving=leaving, unbound=self._unbound(inputs), doubt=self._metering.doubt)
         needed = {name: need.least for name, need in inputs.needs.items()}
         result = observe(policy, before, sample, counts, needed, inputs.autoscaled)
         if inputs.missed is not None and inputs.missed.stops:

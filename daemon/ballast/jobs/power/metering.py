@@ -9,6 +9,7 @@ from ballast.jobs.power.report import TickContext, TickReport
 from ballast.power.averaging import range_of
 from ballast.power.learning import Learned, Meter
 from ballast.power.policy import PowerPolicy
+from ballast.power.trim import Doubt
 from ballast.power.verification import MissedEffect, Verification, predicted_change
 
 
@@ -32,6 +33,12 @@ class Metering:
         """How many times the declared watts are drawn; None where that is not measured."""
         trim = None if self._meter is None else self._meter.trim
         return None if trim is None else trim.measured
+
+    @property
+    def doubt(self) -> Doubt | None:
+        """How far the watts in force may be wrong; None where no meter tells."""
+        trim = None if self._meter is None else self._meter.trim
+        return None if trim is None else trim.doubt
 
     def measure(
         self,

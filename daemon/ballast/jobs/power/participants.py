@@ -99,6 +99,11 @@ def autoscaled_targets(
     return scaled or NO_AUTOSCALERS
 
 
+def ignores_cap(status: TargetStatus) -> bool:
+    """Whether an autoscaled target has more replicas than its cap in force allows."""
+    return status.autoscaler is not None and (status.replicas or 0) > (status.count or 0)
+
+
 def unbound_replicas(
     statuses: Mapping[str, TargetStatus], counts: Mapping[str, int], since: Mapping[str, Fraction], at: Fraction
 ) -> dict[str, int]:
