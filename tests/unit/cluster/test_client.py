@@ -341,7 +341,7 @@ def test_the_service_account_token_is_read_again(tmp_path: Path, monkeypatch: py
     monkeypatch.delenv("KUBECONFIG", raising=False)
     api = connected(None)
     assert api.server == "https://10.0.0.1:443"
-    assert api._authorization() == {"Authorization": "bearer first"}
+    assert api.authorization() == {"Authorization": "bearer first"}
 
 
 @pytest.mark.parametrize("content", [None, ""])
@@ -368,7 +368,7 @@ def test_a_token_that_cannot_be_renewed_is_told_and_found_again(
         with pytest.raises(Unauthorized, match=r"credentials .* cannot be read: .*oken.*service account"):
             call("/version")
     token.write_text("second")
-    assert api._authorization() == {"Authorization": "bearer second"}
+    assert api.authorization() == {"Authorization": "bearer second"}
 
 
 def test_kubeconfig_in_the_environment_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -108,6 +108,7 @@ def test_status_sums_up() -> None:
         "young": 1,
         "down": 0,
         "unmeasured": 0,
+        "disputed": 0,
         "silent": 1,
         "sources": {},
     }
