@@ -12,10 +12,13 @@ from ballast.base.metrics import Metrics
 from ballast.base.text import named
 from ballast.doctor.cluster_view import CheckNotPossible
 from ballast.jobs.telemetry import TelemetryCycle, rules_of
+from ballast.jobs.witnesses import differing
 from ballast.model.node_state import ALWAYS_NEEDED, NodeState, silent_share
 from ballast.publishing.freeze import Freeze
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from ballast.doctor.evidence import Evidence
     from ballast.model.sample import Bools, Floats
     from ballast.model.snapshot import Snapshot
@@ -72,6 +75,9 @@ def _of(snapshot: Snapshot, cycle: TelemetryCycle, evidence: Evidence) -> Outloo
     counts["silent"] += int(ends.sum())
     counts["known"] += int((young & ~lacks).sum()) - int(ends.sum())
     counts["young"] -= int((young & ~lacks).sum())
+    disputed = _disputed(snapshot.resources, cycle, evidence) & ~lacks & (known | young)
+    counts[NodeState.DISPUTED.value] += int(disputed.sum())
+    counts["known"] -= int(disputed.sum())
     why = [
         f"{name} of {named(names, NAMED)} has no sample now"
         for name, rows in lacking.items()
@@ -82,10 +88,25 @@ def _of(snapshot: Snapshot, cycle: TelemetryCycle, evidence: Evidence) -> Outloo
         for row, name in enumerate(snapshot.resources)
         if (names := _names(snapshot, states.missing[row]))
     ]
+    if names := _names(snapshot, disputed):
+        why.append(f"the two sources differ about {named(names, NAMED)}")
     seconds = _frozen_in(snapshot, ends, _left(snapshot, lacking, cycle), counts, evidence)
     if seconds is not None:
         why.append(f"with this the daemon freezes publishing in {seconds:.0f} s")
     return Outlook(seconds, counts, tuple(why))
+
+
+def _disputed(resources: Sequence[str], cycle: TelemetryCycle, evidence: Evidence) -> Bools:
+    """[node]: where Prometheus and metrics-server say too different things now."""
+    ours, theirs = cycle.last.samples if cycle.last else {}, evidence.witness.samples
+    gap = np.full((len(resources), len(evidence.nodes)), np.nan)
+    for row, name in enumerate(resources):
+        if name in ours and name in theirs:
+            one, other = np.full((2, gap.shape[1]), np.nan)
+            one[ours[name].rows], other[theirs[name].rows] = ours[name].values, theirs[name].values
+            gap[row] = one - other
+    above, below = differing(resources, gap)
+    return np.asarray((above | below).any(axis=0))
 
 
 def _lacks(resource: str, cycle: TelemetryCycle, evidence: Evidence) -> Bools:

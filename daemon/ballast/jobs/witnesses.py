@@ -69,7 +69,7 @@ class Disputes:
 
     def compare(self, at: float, keys: Sequence[NodeKey], resources: Sequence[str], gap: Floats) -> None:
         """`gap` [resource, node] is ours minus metrics-server's at Unix time `at`, NaN where one of them is missing."""
-        above, below = (_beyond(resources, side) for side in (gap, -gap))
+        above, below = differing(resources, gap)
         differs = np.asarray((above | below).any(axis=0))
         compared = np.asarray(np.isfinite(gap).any(axis=0))
         rows = {key: row for row, key in enumerate(keys)}
@@ -100,6 +100,11 @@ class Disputes:
             for side in sides if self._counts[key][0] >= CYCLES else ():
                 by_side.setdefault(side, []).append(key[0])
         return {side: sorted(names) for side, names in sorted(by_side.items())}
+
+
+def differing(resources: Sequence[str], gap: Floats) -> tuple[Bools, Bools]:
+    """[resource, node]: where ours is far above metrics-server's, and far below."""
+    return _beyond(resources, gap), _beyond(resources, -gap)
 
 
 def _beyond(resources: Sequence[str], gap: Floats) -> Bools:

@@ -34,6 +34,7 @@ from ballast.model import devices, duration, selector
 from ballast.model.limits import quantity
 from ballast.model.node import Node
 from ballast.model.pod import Pod
+from ballast.power.feed_spec import ScheduleSpec
 from ballast.publishing.node_keys import window_end
 from ballast.scoring import crane
 from ballast.serving.extender import ExtenderRoutes, Priorities, Rejections, equal
@@ -227,6 +228,7 @@ _VECTOR = {
         ],
     },
 }
+_SCHEDULE = ScheduleSpec(url="http://feed.example/rows")
 _MATRIX = {
     "status": "success",
     "data": {
@@ -289,7 +291,7 @@ TARGETS: Mapping[str, Target] = {
     ),
     "feed path": Target(_text(power_feed.steps), _lines("$.site.power[0].watts", "{.a.b}"), (BallastError,)),
     "schedule": Target(
-        lambda body: power_schedule._of_document(body, ["rows"]),
+        lambda body: power_schedule._of_document(body, ["rows"], _SCHEDULE),
         [_json({"rows": [{"time": NOW, "watts": 100}, [NOW + 60, "90.5"]]})],
         (ValueError,),
     ),
