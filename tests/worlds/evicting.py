@@ -198,7 +198,7 @@ class Replica:
         self.extender = FakeExtender(self.server.clock)
         self.told = Told()
         rights = {"paused": lambda part: self.paused, "leading": lambda: self.leading}
-        writer = writer_on(self.server, self.server.clock, self.metrics, modes={"eviction": "on"}, **rights)
+        writer = self.writer = writer_on(self.server, self.server.clock, self.metrics, modes={"eviction": "on"}, **rights)
         self.replacements = ReplacementReservations(self.extender, self.server.clock)
         self.evictor = Evictor(
             writer=writer,
@@ -214,7 +214,7 @@ class Replica:
     def snapshot(self) -> Snapshot:
         return snapshot(self.loads, self.server.clock.wall())
 
-    def gate(self, **known: Any) -> Gate:
+    def gate(self, _: Pod | None = None, **known: Any) -> Gate:
         pods = tuple(self.server.pods.values())
         names = sorted({pod.owner.name.removesuffix("-rs") for pod in pods if pod.owner})
         workloads = []

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from ballast.eviction.check_input import LOOKED_NOWHERE, Feasibility, GateVerdict
-from ballast.eviction.facts import ClusterObjects, Facts
+from ballast.eviction.facts import ClusterObjects, Facts, WorkloadKey
 from ballast.eviction.gate import Gate
 from ballast.eviction.history import NOTHING_YET, History
 from ballast.eviction.rules import GateRules
@@ -59,6 +59,7 @@ class Shop:
     autoscalers: tuple[Autoscaler, ...] = ()
     namespaces: tuple[Namespace, ...] = (Namespace("shop"),)
     quotas: tuple[Quota, ...] = ()
+    scales: dict[WorkloadKey, int] = field(default_factory=dict)
     unknown: tuple[str, ...] = ()
     rules: GateRules = field(default_factory=GateRules)
     history: History = NOTHING_YET
@@ -74,6 +75,7 @@ class Shop:
             autoscalers=self.autoscalers,
             namespaces=self.namespaces,
             quotas=self.quotas,
+            scales=self.scales,
         )
         facts = Facts(objects, now=NOW, unknown=self.unknown)
         gate = Gate(facts, self.rules, self.history)

@@ -280,7 +280,7 @@ app.kubernetes.io/instance: {{ .Release.Name }}
   {{- $_ := set $seen "apps" (list "daemonsets" "deployments" "replicasets" "statefulsets") -}}
   {{- $_ := set $seen "policy" (list "poddisruptionbudgets") -}}
   {{- /* where pods can go: volumes, and nodes that autoscalers add or remove */ -}}
-  {{- $_ := set $seen "" (list "events" "persistentvolumeclaims" "persistentvolumes") -}}
+  {{- $_ := set $seen "" (list "events" "persistentvolumeclaims" "persistentvolumes" "resourcequotas") -}}
   {{- $_ := set $seen "storage.k8s.io" (list "csinodes" "storageclasses") -}}
   {{- $_ := set $seen "karpenter.sh" (list "nodeclaims") -}}
 {{- end -}}
@@ -306,12 +306,24 @@ app.kubernetes.io/instance: {{ .Release.Name }}
   resources: {{ toRawJson $resources }}
   verbs: [get]
 {{- end }}
+{{- if $eviction }}
+# how many replicas owners of other kinds ask for
+- apiGroups: ["*"]
+  resources: ["*/scale"]
+  verbs: [get]
+{{- end }}
 {{- if or $targets $eviction }}
 # which pods Ballast itself reads from: they are left alone
 - apiGroups: [""]
   resources: [services]
   verbs: [get]
 {{- end }}
+{{- end }}
+
+{{/* Whether admission policies limit what Ballast's accounts may do. */}}
+{{- define "ballast.limits" -}}
+{{- $served := or (.Capabilities.APIVersions.Has "admissionregistration.k8s.io/v1/ValidatingAdmissionPolicy") (semverCompare ">=1.30.0-0" .Capabilities.KubeVersion.Version) -}}
+{{- if and .Values.admissionPolicy.enabled $served }}true{{ end -}}
 {{- end }}
 
 {{/* A map without its null fields, as YAML. */}}

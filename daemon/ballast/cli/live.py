@@ -30,6 +30,7 @@ LISTS = {
     "StatefulSet": "/apis/apps/v1/statefulsets",
     "DaemonSet": "/apis/apps/v1/daemonsets",
     "PodDisruptionBudget": "/apis/policy/v1/poddisruptionbudgets",
+    "ResourceQuota": "/api/v1/resourcequotas",
     "Event": "/api/v1/events",
     "HorizontalPodAutoscaler": "/apis/autoscaling/v2/horizontalpodautoscalers",
 }

@@ -82,8 +82,10 @@ def refusal(
             reason=answer.reason,
         )
     evicts = path.endswith("/eviction") and answer.code == status
-    if status == 403 and evicts and not (answer.details and answer.details.kind):
-        # What RBAC refuses names the resource in its details (apimachinery NewForbidden); a webhook's answer has none.
+    # What RBAC refuses names the resource in its details (apimachinery NewForbidden); a webhook's answer has none.
+    # Of a create RBAC knows no name; plugins of the API server, such as quotas and PodSecurity, name the object.
+    by_rights = answer.details is not None and answer.details.kind and not ("dryRun" in query and answer.details.name)
+    if status == 403 and (evicts or ("dryRun" in query and answer.code == status)) and not by_rights:
         return Forbidden(
             f"An admission webhook or policy refused {request}: {said}",
             status=status,

@@ -18,7 +18,7 @@ from ballast.cluster.objects.decoding import Reader, Shared
 from ballast.cluster.objects.object_budget import ObjectBudget
 from ballast.cluster.watch import Collection, Reflector, WatchGroup
 from ballast.model.attachments import Attachments, DeviceClaim, DeviceSlice, NodeClaim, ScaleUp
-from ballast.model.workload import Autoscaler, DisruptionBudget, Namespace, Workload
+from ballast.model.workload import Autoscaler, DisruptionBudget, Namespace, Quota, Workload
 
 T = TypeVar("T")
 W = TypeVar("W", bound="forms.WireKind | attached.WireKind | attachments.WireDeviceClaim")
@@ -34,7 +34,7 @@ SCALED_OBJECTS = "scaledobjects"
 NAMESPACES = "namespaces"
 CLAIMS, VOLUMES, CLASSES = "persistentvolumeclaims", "persistentvolumes", "storageclasses"
 CSI_NODES, SLICES, NODE_CLAIMS = "csinodes", "resourceslices", "nodeclaims"
-DEVICE_CLAIMS = "resourceclaims"
+DEVICE_CLAIMS, QUOTAS = "resourceclaims", "resourcequotas"
 
 SCALE_UPS = "events"
 """Events by which cluster-autoscaler says that it adds a node for a pod."""
@@ -53,6 +53,7 @@ _PATHS = {
     DEVICE_CLAIMS: "/apis/resource.k8s.io/v1/resourceclaims",
     NODE_CLAIMS: "/apis/karpenter.sh/v1/nodeclaims",
     SCALE_UPS: "/api/v1/events",
+    QUOTAS: "/api/v1/resourcequotas",
 }
 _OPTIONAL = (SCALED_OBJECTS, SLICES, DEVICE_CLAIMS, NODE_CLAIMS)
 _QUERIES: Mapping[str, Mapping[str, str | int]] = {
@@ -157,6 +158,10 @@ class WorkloadCache(WatchGroup):
         """For which pods cluster-autoscaler adds nodes."""
         return self._all(SCALE_UPS)
 
+    def quotas(self) -> tuple[Quota, ...]:
+        """The ResourceQuotas, by what their controller has counted."""
+        return self._all(QUOTAS)
+
     def _known(self, kind: str) -> bool:
         watch = self._watches.get(kind)
         return watch is not None and watch.synced and watch.problem is None
@@ -223,6 +228,8 @@ def reader(kind: str, keep: Callable[[str], bool]) -> Reader[Any]:
     if kind == SCALED_OBJECTS:
         kept = lambda key: key.startswith(_KEDA) or keep(key)  # noqa: E731
         return _decoding(kind, forms.WireScaledObject, kept, lambda each: forms.to_scaled_object(each, shared, kept))
+    if kind == QUOTAS:
+        return _decoding(kind, forms.WireQuota, keep, lambda each: forms.to_quota(each, shared))
     if kind in _ATTACHED:
         form, build = _ATTACHED[kind]
         return _decoding(kind, form, keep, build)

@@ -75,6 +75,7 @@ class WorkloadSpec(wire.WireStruct):
     paused: bool = False
     update_strategy: UpdateStrategy | None = None
     pod_management_policy: str = ""
+    min_ready_seconds: int = 0
     progress_deadline_seconds: int | None = None
     template: WireTemplate | None = None
     selector: wire.LabelSelector | None = None
@@ -87,6 +88,7 @@ class WorkloadStatus(wire.WireStruct):
     replicas: int = 0
     ready_replicas: int = 0
     updated_replicas: int = 0
+    available_replicas: int = 0
     current_revision: str = ""
     update_revision: str = ""
     conditions: list[WireCondition] | None = None
@@ -131,6 +133,7 @@ class BudgetSpec(wire.WireStruct):
     """policy/v1 PodDisruptionBudgetSpec."""
 
     selector: wire.LabelSelector | None = None
+    unhealthy_pod_eviction_policy: str = ""
     max_unavailable: int | str | None = None
     min_available: int | str | None = None
 
@@ -203,7 +206,9 @@ class WireNamespace(wire.WireStruct):
     metadata: wire.Meta
 
 
-WireKind: TypeAlias = WireWorkload | WireOther | WireBudget | WireAutoscaler | WireScaledObject | WireNamespace
+WireKind: TypeAlias = (
+    WireWorkload | WireOther | WireBudget | WireAutoscaler | WireScaledObject | WireNamespace | WireQuota
+)
 
 
 def reduce(source: WireKind) -> None:
@@ -213,6 +218,8 @@ def reduce(source: WireKind) -> None:
         source.spec.selector, source.spec.template = None, None
     elif isinstance(source, WireBudget):
         source.spec.selector, source.status.disruptions_allowed = wire.LabelSelector(), 0
+    elif isinstance(source, WireQuota):
+        source.status = QuotaStatus()
     elif isinstance(source, WireAutoscaler | WireScaledObject):
         target = source.spec.scale_target_ref
         if not wire.short(target.api_version, target.kind, target.name):
@@ -241,6 +248,7 @@ def to_workload(kind: str, source: WireWorkload, shared: Shared, keep: Callable[
         observed=source.status.observed_generation if source.status else None,
         ready=source.status.ready_replicas if source.status else 0,
         present=source.status.replicas if source.status else 0,
+        available=source.status.available_replicas if source.status and source.spec.min_ready_seconds else None,
         selector=to_selector(source.spec.selector),
         pod_labels=shared.labels(source.spec.template.metadata.labels if source.spec.template else None),
         api_version="apps/v1",
@@ -271,6 +279,7 @@ def to_budget(source: WireBudget, shared: Shared) -> DisruptionBudget:
         name=source.metadata.name,
         selector=to_selector(source.spec.selector),
         allowed=max(0, source.status.disruptions_allowed),
+        frees_unready=source.spec.unhealthy_pod_eviction_policy == "AlwaysAllow",
         settled=source.status.observed_generation >= source.metadata.generation,
         never=never_allows(source.spec.max_unavailable, source.spec.min_available, source.status.expected_pods) or "",
     )

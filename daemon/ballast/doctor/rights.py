@@ -91,9 +91,13 @@ _PLANNING = (
     Right("metrics.k8s.io", "pods", ("list",)),
     *(Right("apps", plural, _WATCHED) for plural in ("daemonsets", "deployments", "replicasets", "statefulsets")),
     Right("policy", "poddisruptionbudgets", _WATCHED),
-    *(Right("", plural, _WATCHED) for plural in ("events", "persistentvolumeclaims", "persistentvolumes")),
+    *(
+        Right("", plural, _WATCHED)
+        for plural in ("events", "persistentvolumeclaims", "persistentvolumes", "resourcequotas")
+    ),
     *(Right("storage.k8s.io", plural, _WATCHED) for plural in ("csinodes", "storageclasses")),
     Right("karpenter.sh", "nodeclaims", _WATCHED),
+    Right("*", "*/scale", ("get",)),
 )
 """What planning evictions reads."""
 

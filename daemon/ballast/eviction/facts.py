@@ -49,6 +49,8 @@ class ClusterObjects:
     budgeted: frozenset[WorkloadKey] = frozenset()
     """Workloads whose replicas a power policy sets."""
     quotas: Sequence[Quota] = ()
+    scales: Mapping[WorkloadKey, int] = field(default_factory=dict)
+    """Replicas that owners of other kinds than `LISTED` ask for, as far as their /scale was read."""
 
 
 class Facts:
@@ -81,6 +83,7 @@ class Facts:
         self.pods = sum(not pod.finished and pod.node in self.nodes for pod in pods) if count is None else count
         self.namespaces: Mapping[str, Namespace] = {namespace.name: namespace for namespace in objects.namespaces}
         self._workloads = {workload.key: workload for workload in objects.workloads}
+        self._scales = objects.scales
         self._failing = {workload.namespace: workload for workload in objects.workloads if workload.uncreated}
         self._full = {quota.namespace: quota for quota in objects.quotas if quota.full}
         autoscaled = {autoscaler.key for autoscaler in objects.autoscalers if autoscaler.own_kind}
@@ -113,14 +116,24 @@ class Facts:
         return tuple(owners)
 
     def replicas(self, pod: Pod) -> int | None:
-        """How many its workload asks for; what has no such number is counted by its pods. None where it is missing."""
+        """How many its workload asks for; where nobody says so (`counted`), its pods. None where it is missing."""
         if pod.owner is None:
             return 1
         key = self._key(pod.namespace, pod.owner)
         workload = self._workloads.get(key)
         if workload is not None:
             return workload.replicas
-        return None if key[1] in LISTED else self.numbers(key).there
+        return None if key[1] in LISTED else self._scales.get(key, self.numbers(key).there)
+
+    def counted(self, pod: Pod) -> bool:
+        """Whether its replicas are not asked for by anything that is known: those that are missing do not show."""
+        key = self.key(pod)
+        return key is not None and key[1] not in LISTED and key not in self._workloads and key not in self._scales
+
+    def ready(self, key: WorkloadKey) -> int:
+        """Replicas that are Ready, for minReadySeconds where its workload asks for that."""
+        workload, ready = self._workloads.get(key), self.numbers(key).ready
+        return ready if workload is None or workload.available is None else min(ready, workload.available)
 
     def numbers(self, key: WorkloadKey) -> ReplicaCounts:
         return self._numbers.get(key, _NONE)

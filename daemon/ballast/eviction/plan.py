@@ -173,7 +173,7 @@ class _Screening:
         facts = self.gate.facts
         keys: dict[Alike, Callable[[Pod], Hashable]] = {
             Alike.NAMESPACE: lambda pod: pod.namespace,
-            Alike.BUDGETS: lambda pod: (pod.namespace, *(budget.name for budget in facts.budgets(pod))),
+            Alike.BUDGETS: lambda pod: (pod.namespace, pod.ready, *(budget.name for budget in facts.budgets(pod))),
             Alike.WORKLOAD: lambda pod: (facts.key(pod), pod.ready),
         }
         if alike not in self._groups:

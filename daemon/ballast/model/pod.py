@@ -17,6 +17,7 @@ class Owner(msgspec.Struct, frozen=True, gc=False):
     name: str
     uid: str
     controller: bool = False
+    api_version: str = ""
 
 
 class Pod(msgspec.Struct, frozen=True, gc=False):

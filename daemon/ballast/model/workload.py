@@ -38,6 +38,8 @@ class Workload(msgspec.Struct, frozen=True, gc=False):
     """Ready pods, by its status."""
     present: int = 0
     """Pods, by its status."""
+    available: int | None = None
+    """Pods that have been Ready for its minReadySeconds, by its status; None where it has none."""
     selector: Selector | None = None
     pod_labels: Mapping[str, str] = {}
     """The labels of its pod template."""
@@ -59,6 +61,8 @@ class DisruptionBudget(msgspec.Struct, frozen=True, gc=False):
     name: str
     selector: Selector | None
     allowed: int = 0
+    frees_unready: bool = False
+    """Whether pods that are not Ready may be evicted whatever it allows (unhealthyPodEvictionPolicy AlwaysAllow)."""
     settled: bool = True
     never: str = ""
 

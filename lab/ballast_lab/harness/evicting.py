@@ -125,7 +125,7 @@ class Actor:
     def find(self, name: str) -> Pod | None:
         return next((pod for pod in self.cache.pods() if f"{pod.namespace}/{pod.name}" == name), None)
 
-    def gate(self) -> Gate:
+    def gate(self, _: Pod | None = None) -> Gate:
         objects = ClusterObjects(
             nodes=self.cache.nodes(),
             pods=self.cache.pods(),

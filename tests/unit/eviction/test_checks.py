@@ -20,7 +20,7 @@ from ballast.model.node import Taint
 from ballast.model.pod import Owner
 from ballast.model.selector import Requirement, Selector
 from ballast.model.template import Template
-from ballast.model.workload import Autoscaler, Namespace, Quota, Workload
+from ballast.model.workload import Autoscaler, DisruptionBudget, Namespace, Quota, Workload
 from tests.worlds.shop import DEPLOYMENT, NOW, SET, WEB, Shop, a_budget, a_node, a_pod
 
 ORDER = (
@@ -52,7 +52,11 @@ HOST_PATH = Template(local_volumes=("cache", "logs"), scratch_volumes=("cache",)
 MAY_BE_LOST = {"cluster-autoscaler.kubernetes.io/safe-to-evict-local-volumes": "tmp, cache"}
 DATABASE = Selector((Requirement("app", "In", ("db",)),))
 CLONE_SET = Owner("CloneSet", "web", "u", True)
+CLONES = (a_pod("other", owner=CLONE_SET), a_pod("third", owner=CLONE_SET))
 OTHER = SHOP.others[0]
+UNREADY = tuple(msgspec.structs.replace(other, ready=False) for other in SHOP.others)
+KEEPING = DisruptionBudget("shop", "web", Selector(()), allowed=0)
+FREEING = msgspec.structs.replace(KEEPING, frees_unready=True)
 
 DENIED = TimeWindow(denies=True, cron=Cron.parse("* * * * *"), duration=60.0, zone=UTC)
 SHARED = GateRules(planner="rebalance", rate_shares={"relieve": 0.5})
@@ -98,6 +102,12 @@ REFUSED: list[tuple[str, Shop]] = [
     ("returnable", replace(SHOP, workloads=(msgspec.structs.replace(DEPLOYMENT, uncreated=True), SET))),
     ("returnable", replace(SHOP, workloads=(DEPLOYMENT, SET, Workload("Deployment", "shop", "db", uncreated=True)))),
     ("returnable", replace(SHOP, quotas=(Quota("shop", "small", ("pods",)),))),
+    ("single-replica", replace(pod(owner=CLONE_SET), others=CLONES[:1])),
+    ("min-ready", replace(pod(owner=CLONE_SET), others=CLONES, scales={("shop", "CloneSet", "web"): 4})),
+    ("min-ready", replace(SHOP.with_pod(ready=False), budgets=(KEEPING,), others=UNREADY)),
+    ("min-ready", replace(SHOP, workloads=(msgspec.structs.replace(DEPLOYMENT, available=2), SET))),
+    ("pdb", replace(SHOP, budgets=(FREEING,))),
+    ("pdb", replace(SHOP.with_pod(ready=False), budgets=(KEEPING,))),
     ("returnable", replace(IN_ORDER, others=(OTHER, a_pod("web-1-c", ready=False)))),
     ("returnable", replace(IN_ORDER.with_pod(ready=False), others=(OTHER, a_pod("web-1-c", ready=False)))),
     ("min-age", pod(created=NOW - 599)),
@@ -176,7 +186,12 @@ ALLOWED: list[tuple[str, Shop]] = [
     ("pdb", replace(SHOP, budgets=(a_budget(allowed=2),), evicted=(OTHER,))),
     ("node-fit", replace(SHOP, outlook=Feasibility(fits=True))),
     ("single-replica", replace(rules(min_replicas=1), workloads=())),
-    ("single-replica", replace(pod(owner=CLONE_SET), others=(a_pod("other", owner=CLONE_SET),))),
+    ("single-replica", replace(pod(owner=CLONE_SET), others=CLONES)),
+    ("single-replica", replace(pod(owner=CLONE_SET), others=CLONES[:1], scales={("shop", "CloneSet", "web"): 2})),
+    ("min-ready", replace(pod(owner=CLONE_SET), others=CLONES, scales={("shop", "CloneSet", "web"): 3})),
+    ("min-ready", replace(SHOP.with_pod(ready=False), budgets=(FREEING,), others=UNREADY)),
+    ("min-ready", replace(SHOP, workloads=(msgspec.structs.replace(DEPLOYMENT, available=3), SET))),
+    ("pdb", replace(SHOP.with_pod(ready=False), budgets=(FREEING,))),
     ("returnable", replace(SHOP, workloads=(DEPLOYMENT, SET, Workload("Deployment", "else", "db", uncreated=True)))),
     ("returnable", replace(SHOP, quotas=(Quota("shop", "large"), Quota("else", "small", ("pods",))))),
     ("returnable", IN_ORDER),

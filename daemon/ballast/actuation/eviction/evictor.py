@@ -15,6 +15,7 @@ from ballast.actuation.eviction.replacement_reservations import ReplacementReser
 from ballast.actuation.eviction.requests import EvictionResponse, answer, eviction, nomination
 from ballast.actuation.eviction.shadow import Shadow
 from ballast.actuation.eviction.surge import Surges
+from ballast.actuation.eviction.trial import ReplacementTrial
 from ballast.base.clock import Clock
 from ballast.base.metrics import Metrics
 from ballast.cluster.events import Events
@@ -158,13 +159,15 @@ class Evictor:
         replacements: ReplacementReservations,
         options: EvictorOptions,
         surges: Surges | None = None,
+        trial: ReplacementTrial | None = None,
     ) -> None:
-        """With `surges` pods of Deployments are moved by one more replica that is Ready first."""
+        """With `surges` pods of Deployments are moved by one more replica that is Ready first; with `trial` others only
+        where the API server would take their replacement."""
         self.recorder = EvictionRecorder(state, replacements)
         self._writer, self._clock = writer, clock
         self.events = EvictionEvents(events, metrics)
         self._reserved = replacements
-        self.options, self._surges = options, surges
+        self.options, self._surges, self._trial = options, surges, trial
         self._errors = ApiErrors(metrics, clock)
         self._forbidden = 0
         self._imagined: list[StepRecord] = []
@@ -185,11 +188,11 @@ class Evictor:
         return self.recorder.stopped(kind, self._clock.wall())
 
     def carry_out(
-        self, plan: EvictionPlan, gate: Callable[[], Gate], find: Callable[[str], Pod | None], snapshot: Snapshot
+        self, plan: EvictionPlan, gate: Callable[[Pod], Gate], find: Callable[[str], Pod | None], snapshot: Snapshot
     ) -> list[Attempt]:
         """Evicts as many steps as the gate permits, one after the other; one if the planner plans again after each.
 
-        `gate` makes one of the facts of this moment, with `history()` and `acting`; it is called before each step.
+        `gate` makes one of the facts of this moment for a pod, with `history()` and `acting`, before each step.
         `find` gives a pod by namespace/name as the watch shows it. `snapshot` is the one the plan was made from.
         """
         problem = self.recorder.unreadable() or self.stopped(plan.kind)
@@ -243,7 +246,7 @@ class Evictor:
         running: Running,
         move: Move,
         waiting: Sequence[Pod],
-        gate: Callable[[], Gate],
+        gate: Callable[[Pod], Gate],
         find: Callable[[str], Pod | None],
     ) -> Tried:
         pod = find(move.pod)
@@ -253,12 +256,16 @@ class Evictor:
         if self.options.acts and self.recorder.knows(pod.uid):
             why = f"{move.pod} was evicted already, or it is unknown whether it was"
             return self._report(running, Attempt(move.pod, StepStatus.REFUSED, why, "identity"))
-        judge = gate()
+        judge = gate(pod)
         for evicted in self.recorder.batch:
             judge.tally.add(judge.facts, evicted, shown=leaves(find(f"{evicted.namespace}/{evicted.name}"), evicted))
         refusal = judge.judge(pod, outlook(move, pod, judge.facts, self._reserved.extender.fits))
         if refusal is not None:
             return self._report(running, Attempt(move.pod, StepStatus.REFUSED, refusal.reason, refusal.check))
+        deployment = judge.facts.surging(pod) if self._surges is not None else None
+        uncreatable = None if deployment is not None else self._uncreatable(pod, judge.facts)
+        if uncreatable is not None:
+            return self._report(running, Attempt(move.pod, StepStatus.REFUSED, uncreatable, "returnable"))
         probe = move.target is not None and not self._reserved.steered(pod.scheduler_name)
         if probe and not self._reserved.may_probe(pod.scheduler_name):
             name = pod.scheduler_name
@@ -275,7 +282,6 @@ class Evictor:
         )
         if step.probe:
             self._reserved.probe(step.scheduler, step.uid)
-        deployment = judge.facts.surging(pod) if self._surges is not None else None
         if self.options.acts and deployment is not None:
             return self._surge(running, step, pod, deployment, judge)
         if self.options.acts:
@@ -285,6 +291,15 @@ class Evictor:
         self._imagined.append(step)
         self.shadow.move(step)
         return self._report(running, Attempt(move.pod, DRY_RUN))
+
+    def _uncreatable(self, pod: Pod, facts: Facts) -> str | None:
+        """Why a replacement of the pod could not be created; its workload rests then."""
+        if not self.options.acts or self._trial is None or pod.owner is None or pod.finished:
+            return None
+        why = self._trial.refusal(pod, PATIENCE)
+        if why is not None:
+            self.recorder.back_off(facts.key(pod), self._clock.wall())
+        return why
 
     def _surge(self, running: Running, step: StepRecord, pod: Pod, deployment: Workload, judge: Gate) -> Tried:
         """One more replica, towards the target; `surges` follows it."""

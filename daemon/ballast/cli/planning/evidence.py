@@ -130,6 +130,7 @@ def _read_files(origin: Origin, settings: Settings, about: str) -> PlanFiles:
         behind.node_claims,
         promised(behind.scale_ups, now),
         quotas=behind.quotas,
+        scales=dict(_scales(cluster)),
     )
     unknown = [node.name for node, row in zip(cluster.nodes, known, strict=True) if not row.any()]
     silent = sum(
@@ -165,6 +166,16 @@ def peaks_of(path: Path, arranged: Layout) -> Floats:
     if not all(0 <= value <= 2 for value in known):
         raise BadFile(f"{source}: expected {expected}.")
     return peak
+
+
+def _scales(cluster: ClusterFile) -> Iterator[tuple[WorkloadKey, int]]:
+    """`spec.replicas` of objects of other kinds, as their /scale would tell."""
+    for kind in cluster.objects.keys() - {*ABSENT, "Pod", "Node"}:
+        for item in cluster.objects[kind]:
+            spec, meta = item.get("spec"), item.get("metadata")
+            replicas = spec.get("replicas") if isinstance(spec, Mapping) else None
+            if isinstance(replicas, int) and isinstance(meta, Mapping):
+                yield (str(meta.get("namespace") or "default"), kind, str(meta.get("name", ""))), replicas
 
 
 def _watched_resources(settings: Settings) -> list[str]:

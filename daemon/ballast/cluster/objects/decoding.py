@@ -415,7 +415,7 @@ class Shared:
         self._mappings: Pool[tuple[tuple[str, str], ...], Mapping[str, str]] = Pool(_OTHERS)
         self._shapes: Pool[bytes, Shape] = Pool(_OTHERS)
         self._templates: Pool[Hashable, Template] = Pool(_OTHERS)
-        self._owners: Pool[tuple[str, str, str, bool], Owner] = Pool(_OTHERS)
+        self._owners: Pool[tuple[str, str, str, bool, str], Owner] = Pool(_OTHERS)
 
     def string(self, value: str) -> str:
         """The one copy of a string."""
@@ -465,7 +465,7 @@ class Shared:
         if not references:
             return None
         chosen = next((reference for reference in references if reference.controller), references[0])
-        key = (chosen.kind, chosen.name, chosen.uid, bool(chosen.controller))
+        key = (chosen.kind, chosen.name, chosen.uid, bool(chosen.controller), chosen.api_version)
         held = self._owners.held.get(key)
         if held is None:
             self.misses += 1

@@ -23,6 +23,7 @@ class OwnerReference(WireStruct):
     name: str = ""
     uid: str = ""
     controller: bool | None = None
+    api_version: str = ""
 
 
 class Meta(WireStruct):
@@ -374,6 +375,7 @@ class StatusDetails(WireStruct):
     """metav1.StatusDetails."""
 
     kind: str = ""
+    name: str = ""
     causes: list[Cause] | None = None
     retry_after_seconds: int | None = None
 

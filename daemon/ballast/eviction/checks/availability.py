@@ -20,6 +20,8 @@ def pdb(case: CheckInput) -> CheckResult:
             f"the disruption budgets {names} both cover it, so the API server refuses to evict it", budgets=len(budgets)
         )
     for budget in budgets:
+        if _broken(case):
+            return allow(f"it is not Ready, and disruption budget {budget.name} lets such pods go")
         if not budget.settled:
             return refuse(
                 f"disruption budget {budget.name} is stale: the disruption controller has not processed its last change"
@@ -33,6 +35,7 @@ def pdb(case: CheckInput) -> CheckResult:
 
 def single_replica(case: CheckInput) -> CheckResult:
     replicas, least = case.facts.replicas(case.pod), case.rules.min_replicas
+    counted = case.facts.counted(case.pod)
     if least <= 1:
         return allow("any number of replicas is enough")
     if _surges(case):
@@ -40,6 +43,10 @@ def single_replica(case: CheckInput) -> CheckResult:
     if replicas is None:
         owner = case.pod.owner
         return refuse(f"{owner.kind} {owner.name} is unknown" if owner else "its workload is unknown")
+    if counted and replicas == least:
+        owner = case.pod.owner
+        kind = owner.kind if owner else "its owner"
+        return refuse(f"how many replicas {kind} asks for is unknown", pods=replicas, at_least=least + 1)
     if replicas < least:
         return refuse("its workload has too few replicas", replicas=replicas, at_least=least)
     return allow("its workload has enough replicas", replicas=replicas)
@@ -55,10 +62,12 @@ def min_ready(case: CheckInput) -> CheckResult:
     most = case.rules.max_unavailable.of(size)
     if most is None:
         return allow("any number of replicas may be unavailable")
-    missing = max(0, size - numbers.ready)
+    missing = max(0, size - case.facts.ready(key))
     if missing and not case.pod.ready:
         missing -= 1
     planned = case.tally.workloads[key] - case.tally.shown[key]
+    if _broken(case):
+        return allow("it is not Ready itself", unavailable=missing, planned=planned)
     if missing + planned + 1 > most:
         return refuse("too few of its replicas are ready", unavailable=missing, planned=planned, at_most=most)
     return allow("enough of its replicas are ready", unavailable=missing, planned=planned, at_most=most)
@@ -71,7 +80,7 @@ def returnable(case: CheckInput) -> CheckResult:
     key = case.workload
     for workload in case.facts.chain(case.pod):
         if workload.ordered and key is not None:
-            unready = (workload.replicas or 0) - case.facts.numbers(key).ready - (not case.pod.ready)
+            unready = (workload.replicas or 0) - case.facts.ready(key) - (not case.pod.ready)
             if unready > 0:
                 why = f"StatefulSet {workload.name} creates it only while its other pods are ready"
                 return refuse(f"a replacement could not be created: {why}", unready=unready)
@@ -94,6 +103,12 @@ def replacement(case: CheckInput) -> CheckResult:
         ago = case.facts.now - scaled
         return refuse("its workload was just scaled", ago=ago, at_least=case.rules.quiet_after_scale)
     return allow("its workload is not changing")
+
+
+def _broken(case: CheckInput) -> bool:
+    """Whether its budget (AlwaysAllow) lets it go because it is not Ready. A pod that just started has `min-age`."""
+    budgets = case.facts.budgets(case.pod)
+    return not case.pod.ready and len(budgets) == 1 and budgets[0].frees_unready
 
 
 def _surges(case: CheckInput) -> bool:

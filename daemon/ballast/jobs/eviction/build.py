@@ -7,6 +7,7 @@ from ballast.actuation.eviction.follow_up import PlanFollower
 from ballast.actuation.eviction.node_marks import EmptyNodes, LeavingTaints
 from ballast.actuation.eviction.replacement_reservations import ReplacementReservations, ReservationService
 from ballast.actuation.eviction.surge import Surges
+from ballast.actuation.eviction.trial import ReplacementTrial
 from ballast.actuation.protected import Protected
 from ballast.base.clock import SystemClock
 from ballast.cluster.context import Context
@@ -55,6 +56,7 @@ def build(
     surges = Surges(api, writer, context.state, clock, ready_within=eviction.ready_within) if acts else None
     evictor = Evictor(
         surges=surges if eviction.surge else None,
+        trial=ReplacementTrial(api, writer, clock) if acts else None,
         writer=writer,
         state=context.state,
         clock=clock,

@@ -98,7 +98,7 @@ class PlanExecutor:
         namespaces = {name.partition("/")[0] for name in homes}
         return self._evictor.carry_out(
             begun,
-            lambda: self._moments.gate(made_by, namespaces),
+            lambda pod: self._moments.gate(made_by, namespaces, pod),
             lambda name: self._find(name, homes.get(name, "")),
             snapshot,
         )

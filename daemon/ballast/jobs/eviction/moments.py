@@ -9,10 +9,11 @@ from ballast.actuation.eviction.replacement_reservations import ReplacementReser
 from ballast.actuation.protected import Protected
 from ballast.base.parts import Part
 from ballast.cluster.context import Context
+from ballast.cluster.owner_scales import OwnerScales
 from ballast.cluster.watch import WATCH_SILENT
-from ballast.cluster.workload_cache import CLAIMS, CLASSES, CSI_NODES, NODE_CLAIMS, SCALE_UPS, SLICES, VOLUMES
+from ballast.cluster.workload_cache import CLAIMS, CLASSES, CSI_NODES, NODE_CLAIMS, QUOTAS, SCALE_UPS, SLICES, VOLUMES
 from ballast.eviction.checks.acting import cluster_trouble
-from ballast.eviction.facts import ClusterObjects, WorkloadKey, promised
+from ballast.eviction.facts import LISTED, ClusterObjects, WorkloadKey, promised
 from ballast.eviction.gate import Gate
 from ballast.eviction.history import History
 from ballast.eviction.planners.planner import Planner
@@ -41,8 +42,8 @@ KINDS = (
 )
 """What the checks look at beside nodes and pods."""
 
-FURTHER_KINDS = (CLAIMS, VOLUMES, CLASSES, CSI_NODES, SLICES, NODE_CLAIMS, SCALE_UPS)
-"""What decides where pods can go: without them, pods that need one stay where they are."""
+FURTHER_KINDS = (CLAIMS, VOLUMES, CLASSES, CSI_NODES, SLICES, NODE_CLAIMS, SCALE_UPS, QUOTAS)
+"""What decides where pods can go, and whether they come back: without them, pods that need one stay where they are."""
 
 
 @dataclass(frozen=True)
@@ -75,7 +76,7 @@ class Moments:
         self._clock, self._cache, self._workloads = context.clock, context.cache, context.workloads
         self._leading, self._switches = context.leadership.is_leader, context.switches
         self._evictor, self._replacements, self._others = evictor, replacements, others
-        self._protector = protected
+        self._protector, self._scales = protected, OwnerScales(context.api, context.clock)
         self.shadow = evictor.shadow
         self._protected: Mapping[WorkloadKey, str] = {}
         self._rules, self._aims = rules_of(self._settings), aims_of(self._settings)
@@ -142,17 +143,19 @@ class Moments:
             obstacle = trouble and trouble.in_words
         return replace(moment, halted=obstacle)
 
-    def gate(self, planner: Planner, namespaces: set[str]) -> Gate:
-        """For an eviction that is about to be sent, of a pod in one of these namespaces.
+    def gate(self, planner: Planner, namespaces: set[str], pod: Pod | None = None) -> Gate:
+        """For an eviction of `pod` that is about to be sent, and of others in one of these namespaces.
 
         Everything is looked up again: leadership, pauses, budgets and pods may have changed since the plan was made.
         """
         pods, snapshot = self.shadow.pods(self._cache.pods()), self._board.snapshot
         assert snapshot is not None
-        steered = self._replacements.names({pod.scheduler_name for pod in pods})
-        objects = self._objects([pod for pod in pods if pod.namespace in namespaces])
+        steered = self._replacements.names({each.scheduler_name for each in pods})
+        if pod is not None and pod.owner is not None and pod.owner.kind not in LISTED:
+            self._scales.ask(pod)
+        objects = self._objects([each for each in pods if each.namespace in namespaces])
         names = {node.name for node in objects.nodes}
-        count = sum(not pod.finished and pod.node in names for pod in pods)
+        count = sum(not each.finished and each.node in names for each in pods)
         facts = facts_of(objects, snapshot, self._clock.wall(), count)
         history = replace(self._history(objects.workloads), acting=True)
         return Gate(facts, rules_for(planner, self._rules, steered), history)
@@ -179,6 +182,8 @@ class Moments:
             node_claims=self._workloads.node_claims(),
             promised=promised(self._workloads.scale_ups(), self._clock.wall()),
             budgeted=self._others.budgeted,
+            quotas=self._workloads.quotas(),
+            scales=self._scales.known(),
         )
 
     def _history(self, workloads: Iterable[Workload]) -> History:

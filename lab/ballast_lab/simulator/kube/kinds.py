@@ -67,6 +67,7 @@ KINDS = (
     Kind("discovery.k8s.io", "v1", "EndpointSlice", "endpointslices"),
     Kind("", "v1", "ServiceAccount", "serviceaccounts", short=("sa",)),
     Kind("", "v1", "PersistentVolumeClaim", "persistentvolumeclaims", short=("pvc",), subresources=("status",)),
+    Kind("", "v1", "ResourceQuota", "resourcequotas", short=("quota",), subresources=("status",)),
     Kind("", "v1", "PersistentVolume", "persistentvolumes", namespaced=False, short=("pv",), subresources=("status",)),
     Kind("storage.k8s.io", "v1", "StorageClass", "storageclasses", namespaced=False, short=("sc",)),
     Kind("storage.k8s.io", "v1", "CSINode", "csinodes", namespaced=False),
