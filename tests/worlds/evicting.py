@@ -198,7 +198,9 @@ class Replica:
         self.extender = FakeExtender(self.server.clock)
         self.told = Told()
         rights = {"paused": lambda part: self.paused, "leading": lambda: self.leading}
-        writer = self.writer = writer_on(self.server, self.server.clock, self.metrics, modes={"eviction": "on"}, **rights)
+        writer = self.writer = writer_on(
+            self.server, self.server.clock, self.metrics, modes={"eviction": "on"}, **rights
+        )
         self.replacements = ReplacementReservations(self.extender, self.server.clock)
         self.evictor = Evictor(
             writer=writer,

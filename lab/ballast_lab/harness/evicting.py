@@ -13,6 +13,7 @@ import numpy as np
 from ballast.actuation.eviction.evictor import Attempt, Evictor, EvictorOptions
 from ballast.actuation.eviction.follow_up import PlanFollower
 from ballast.actuation.eviction.replacement_reservations import ReplacementReservations
+from ballast.actuation.eviction.trial import ReplacementTrial
 from ballast.base.clock import SystemClock
 from ballast.base.metrics import Metrics
 from ballast.cluster.cache import Cache
@@ -33,7 +34,7 @@ from ballast_lab.harness.api import Api, Json
 from ballast_lab.harness.waiting import eventually
 from tests.worlds.evicting import FakeExtender
 
-KINDS = ("deployments", "replicasets", "statefulsets", "poddisruptionbudgets", "namespaces")
+KINDS = ("deployments", "replicasets", "statefulsets", "poddisruptionbudgets", "namespaces", "resourcequotas")
 DEPLOYMENTS = "/apis/apps/v1/namespaces/default/deployments"
 BUDGETS = "/apis/policy/v1/namespaces/default/poddisruptionbudgets"
 STATE = "/api/v1/namespaces/default/configmaps/ballast-state"
@@ -88,6 +89,7 @@ class Actor:
             metrics=self.metrics,
             events=self.events,
             replacements=self.replacements,
+            trial=ReplacementTrial(self.api, self.writer, clock),
             options=EvictorOptions(prefix="ballast.dev", window=2.0, **options),
         )
         self.follower = PlanFollower(self.evictor, self.replacements, clock)
@@ -132,6 +134,7 @@ class Actor:
             workloads=self.workloads.workloads(),
             budgets=() if self.blind else self.workloads.budgets(),
             namespaces=self.workloads.namespaces(),
+            quotas=self.workloads.quotas(),
         )
         facts = Facts(objects, now=self.clock.wall())
         return Gate(facts, self.rules, replace(self.evictor.history(), acting=True, leader=self.leading))

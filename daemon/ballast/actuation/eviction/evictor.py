@@ -15,7 +15,7 @@ from ballast.actuation.eviction.replacement_reservations import ReplacementReser
 from ballast.actuation.eviction.requests import EvictionResponse, answer, eviction, nomination
 from ballast.actuation.eviction.shadow import Shadow
 from ballast.actuation.eviction.surge import Surges
-from ballast.actuation.eviction.trial import ReplacementTrial
+from ballast.actuation.eviction.trial import TRIAL, ReplacementTrial
 from ballast.base.clock import Clock
 from ballast.base.metrics import Metrics
 from ballast.cluster.events import Events
@@ -134,7 +134,7 @@ class ApiErrors:
         for family in (*self._metrics.reads.collect(), *self._metrics.writes.collect()):
             for sample in family.samples:
                 result = sample.labels.get("result", "")
-                own = sample.labels.get("kind") == "eviction"
+                own = sample.labels.get("kind") in ("eviction", TRIAL)
                 if not sample.name.endswith("_total") or result in _NO_REQUEST or own:
                     continue
                 requests += sample.value

@@ -17,6 +17,9 @@ from ballast.cluster.write import Result, Write, WriteOutcome, WriteTarget
 from ballast.cluster.writer import Writer
 from ballast.model.pod import Pod
 
+TRIAL = "replacement-trial"
+"""What metrics and audit lines call it."""
+
 UNTRIED_FOR = 3600.0
 """Seconds until a right that was refused is asked for again."""
 
@@ -52,7 +55,7 @@ class ReplacementTrial:
             return None
         outcome = self._writer.submit(
             Write(
-                kind="replacement-trial",
+                kind=TRIAL,
                 part=PART,
                 method="POST",
                 path=_collection(pod),
