@@ -44,7 +44,7 @@ class OwnerScales:
             if plural is None:
                 return
             root = f"{_root(owner.api_version)}/namespaces/{pod.namespace}/{plural}"
-            scale = msgspec.json.decode(self._api.get(f"{object_path(root, owner.name)}/scale"), type=_Scale)
+            scale = msgspec.json.decode(self._api.get(f"{object_path(root, owner.name)}/scale"), type=_OwnerScale)
         except (ClusterError, *NOT_JSON):
             return
         if len(self._seen) < _MOST:
@@ -65,12 +65,12 @@ def _root(api_version: str) -> str:
     return f"/apis/{api_version}" if "/" in api_version else f"/api/{api_version}"
 
 
-class _ScaleSpec(wire.WireStruct):
+class _Replicas(wire.WireStruct):
     replicas: int = 0
 
 
-class _Scale(wire.WireStruct):
-    spec: _ScaleSpec
+class _OwnerScale(wire.WireStruct):
+    spec: _Replicas
 
 
 class _Resource(wire.WireStruct):

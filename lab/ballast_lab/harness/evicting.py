@@ -89,8 +89,12 @@ class Actor:
             metrics=self.metrics,
             events=self.events,
             replacements=self.replacements,
-            trial=ReplacementTrial(self.api, self.writer, clock),
-            options=EvictorOptions(prefix="ballast.dev", window=2.0, **options),
+            options=EvictorOptions(
+                prefix="ballast.dev",
+                window=2.0,
+                trial=ReplacementTrial(self.api, self.writer, clock),
+                **options,
+            ),
         )
         self.follower = PlanFollower(self.evictor, self.replacements, clock)
 

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -66,7 +67,8 @@ def server() -> TryingApi:
 @pytest.fixture
 def replica(server: TryingApi) -> Replica:
     made = Replica(server)
-    made.evictor._trial = ReplacementTrial(server, made.writer, server.clock)  # type: ignore[arg-type]
+    trial = ReplacementTrial(server, made.writer, server.clock)  # type: ignore[arg-type]
+    made.evictor.options = replace(made.evictor.options, trial=trial)
     return made
 
 

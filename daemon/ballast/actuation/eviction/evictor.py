@@ -90,6 +90,8 @@ class EvictorOptions:
     """Seconds that a replacement may take to be Ready."""
     nominate: bool = False
     """Whether `nominatedNodeName` of the waiting pods is set."""
+    trial: ReplacementTrial | None = None
+    """Asks first whether the API server would take the replacement; None: nobody asks."""
 
 
 class Tried(NamedTuple):
@@ -159,15 +161,13 @@ class Evictor:
         replacements: ReplacementReservations,
         options: EvictorOptions,
         surges: Surges | None = None,
-        trial: ReplacementTrial | None = None,
     ) -> None:
-        """With `surges` pods of Deployments are moved by one more replica that is Ready first; with `trial` others only
-        where the API server would take their replacement."""
+        """With `surges` pods of Deployments are moved by one more replica that is Ready first."""
         self.recorder = EvictionRecorder(state, replacements)
         self._writer, self._clock = writer, clock
         self.events = EvictionEvents(events, metrics)
         self._reserved = replacements
-        self.options, self._surges, self._trial = options, surges, trial
+        self.options, self._surges = options, surges
         self._errors = ApiErrors(metrics, clock)
         self._forbidden = 0
         self._imagined: list[StepRecord] = []
@@ -294,9 +294,9 @@ class Evictor:
 
     def _uncreatable(self, pod: Pod, facts: Facts) -> str | None:
         """Why a replacement of the pod could not be created; its workload rests then."""
-        if not self.options.acts or self._trial is None or pod.owner is None or pod.finished:
+        if not self.options.acts or self.options.trial is None or pod.owner is None or pod.finished:
             return None
-        why = self._trial.refusal(pod, PATIENCE)
+        why = self.options.trial.refusal(pod, PATIENCE)
         if why is not None:
             self.recorder.back_off(facts.key(pod), self._clock.wall())
         return why

@@ -56,7 +56,6 @@ def build(
     surges = Surges(api, writer, context.state, clock, ready_within=eviction.ready_within) if acts else None
     evictor = Evictor(
         surges=surges if eviction.surge else None,
-        trial=ReplacementTrial(api, writer, clock) if acts else None,
         writer=writer,
         state=context.state,
         clock=clock,
@@ -71,6 +70,7 @@ def build(
             grace_period=eviction.grace_period,
             ready_within=eviction.ready_within,
             nominate=eviction.nominate,
+            trial=ReplacementTrial(api, writer, clock) if acts else None,
         ),
     )
     follower = PlanFollower(evictor, replacements, clock)
