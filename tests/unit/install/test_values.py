@@ -299,7 +299,7 @@ def test_policies_may_use_every_key_and_its_second_name(helm: Helm) -> None:
     assert of_kind(helm.template(values), "ConfigMap")
 
 
-@pytest.mark.parametrize(("version", "count"), [("1.29.0", 0), ("1.30.0", 6), ("1.36.3", 6)])
+@pytest.mark.parametrize(("version", "count"), [("1.29.0", 0), ("1.30.0", 7), ("1.36.3", 7)])
 def test_admission_policies_stand_where_they_are_served(helm: Helm, version: str, count: int) -> None:
     manifests = helm.template({}, "--kube-version", version)
     assert len(of_kind(manifests, "ValidatingAdmissionPolicy")) == count
