@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
 
@@ -95,6 +95,9 @@ def pod(document: object, source: str = "pod", shared: Shared | None = None) -> 
     if not isinstance(document, Mapping) or document.get("kind", "Pod") != "Pod" or "spec" not in document:
         raise BadFile(f"{source}: give one object of kind Pod, as `kubectl get pod NAME -o json` prints it.")
     known = shared or Shared()
+    whole = _complete(document)
+    if whole is not None:
+        return to_pod(whole, known, _keep)
     stored = _store(pod_as_stored, document, wire.Pod, source)
     return _read(stored, wire.Pod, source, lambda each: to_pod(each, known, _keep))
 
@@ -131,6 +134,36 @@ def pod_as_stored(pod: Json) -> Json:
     if not metadata.get("namespace"):
         metadata = {**metadata, "namespace": "default"}
     return {**pod, "metadata": metadata, "spec": spec}
+
+
+def _complete(document: Json) -> wire.Pod | None:
+    """The pod where the API server would have nothing to fill in or to refuse, as in all that kubectl prints.
+
+    None where that is not certain: `pod_as_stored` and its messages are for those.
+    """
+    try:
+        pod = msgspec.convert(document, wire.Pod)
+    except (ValueError, OverflowError):
+        return None
+    spec = pod.spec
+    if not pod.metadata.namespace or spec.overhead or spec.resources:
+        return None
+    for container in (*(spec.containers or ()), *(spec.init_containers or ())):
+        resources = container.resources
+        if resources is None:
+            continue
+        requests, limits = resources.requests or {}, resources.limits or {}
+        if not limits.keys() <= requests.keys() or not all(map(_is_amount, (*requests.values(), *limits.values()))):
+            return None
+    return pod
+
+
+@lru_cache(maxsize=4096)
+def _is_amount(text: str | float) -> bool:
+    try:
+        return quantity(text) >= 0
+    except ValueError:
+        return False
 
 
 def _fill_container(pod: Json, container: Json) -> Json:

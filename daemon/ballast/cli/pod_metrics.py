@@ -1,6 +1,9 @@
 """Reads the usage of pods from the output of `kubectl get --raw /apis/metrics.k8s.io/v1beta1/pods`."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+
+import msgspec
 
 from ballast.base.errors import BadFile
 from ballast.model.limits import quantity
@@ -15,6 +18,8 @@ def pod_usage(document: object, source: str = "pod metrics") -> dict[str, dict[s
     if not isinstance(items, list):
         raise BadFile(f"{source}: give the output of `kubectl get --raw /apis/metrics.k8s.io/v1beta1/pods`.")
     usage: dict[str, dict[str, float]] = {}
+    with suppress(msgspec.ValidationError, ValueError):
+        return _plain_usage(msgspec.convert(items, list[_PodMetrics]))
     for item in items:
         metadata = item.get("metadata") if isinstance(item, Mapping) else None
         if not isinstance(metadata, Mapping) or "name" not in metadata:
@@ -28,6 +33,34 @@ def pod_usage(document: object, source: str = "pod metrics") -> dict[str, dict[s
         usage[name] = {
             kind: sum(_amount(source, name, container[kind]) for container in containers) for kind in sorted(kinds)
         }
+    return usage
+
+
+class _Usage(msgspec.Struct, gc=False):
+    usage: dict[str, str]
+
+
+class _Meta(msgspec.Struct, gc=False):
+    name: str
+    namespace: str
+
+
+class _PodMetrics(msgspec.Struct, gc=False):
+    """As metrics-server answers."""
+
+    metadata: _Meta
+    containers: list[_Usage]
+
+
+def _plain_usage(items: Sequence[_PodMetrics]) -> dict[str, dict[str, float]]:
+    """Raises ValueError for what is not exactly as metrics-server answers."""
+    usage: dict[str, dict[str, float]] = {}
+    for item in items:
+        kinds = set.intersection(*(set(container.usage) for container in item.containers)) if item.containers else ()
+        amounts = {kind: sum(quantity(c.usage[kind]) for c in item.containers) for kind in sorted(kinds)}
+        if min(amounts.values(), default=0.0) < 0 or not item.metadata.namespace:
+            raise ValueError
+        usage[f"{item.metadata.namespace}/{item.metadata.name}"] = amounts
     return usage
 
 

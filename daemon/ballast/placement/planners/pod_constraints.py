@@ -106,7 +106,7 @@ class PodConstraints:
             domain = self._domain(spread.topology_key)
             keyed &= domain >= 0
             others = self._others(pod, spread.topology_key, spread_over(self._pods[pod], spread))
-            crowded += others * np.log(len(np.unique(domain[keyed])) + 2) + spread.max_skew - 1
+            crowded += others * np.log(np.count_nonzero(np.bincount(domain[keyed])) + 2) + spread.max_skew - 1
         if not keyed.any():
             return np.zeros(len(crowded))
         least, most = float(crowded[keyed].min()), float(crowded[keyed].max())

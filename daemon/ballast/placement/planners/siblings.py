@@ -14,6 +14,9 @@ import numpy as np
 from ballast.model.node import Node
 from ballast.model.sample import Bools, Ints
 
+_DENSE = 200
+"""Workloads whose pods are kept by node at a time."""
+
 ZONE = "topology.kubernetes.io/zone"
 
 
@@ -29,6 +32,8 @@ class SiblingCounts:
         self._on_nodes: dict[int, Counter[int]] = defaultdict(Counter)
         self._in_zones: dict[int, Counter[int]] = defaultdict(Counter)
         self._total: Counter[int] = Counter()
+        self._dense: dict[int, Ints] = {}
+        """{workload: [node]} of those that were asked about."""
         there = (on >= 0) & (workload >= 0)
         pairs, counts = np.unique(np.stack([workload[there], on[there]]), axis=1, return_counts=True)
         for number, row, count in zip(*pairs.tolist(), counts.tolist(), strict=True):
@@ -64,29 +69,39 @@ class SiblingCounts:
 
     def stacked(self, pod: int, home: int) -> Bools:
         """[node]: where the pod would make more of its workload than `home` has with it."""
-        counts = self._on_nodes[int(self._workload[pod])]
-        return self._more(counts, home, np.arange(len(self._zone)))
+        number = int(self._workload[pod])
+        there = self._dense.get(number)
+        if there is None:
+            if len(self._dense) >= _DENSE:
+                self._dense.clear()
+            there = self._dense[number] = np.zeros(len(self._zone), np.int32)
+            for row, count in self._on_nodes[number].items():
+                there[row] = count
+        mask: Bools = np.asarray(there >= max(1, there[home]))
+        mask[home] = False
+        return mask
 
     def crowding(self, pod: int, home: int) -> Bools:
         """[node]: the same by zone; never within the zone of `home`, nor for nodes without a zone."""
         zone = int(self._zone[home])
         if zone < 0:
             return np.zeros(len(self._zone), bool)
-        return self._more(self._in_zones[int(self._workload[pod])], zone, self._zone)
+        counts = self._in_zones[int(self._workload[pod])]
+        more = np.zeros(int(self._zone.max()) + 2, bool)
+        more[[place for place, count in counts.items() if place != zone and 0 < count >= counts[zone]]] = True
+        return more[self._zone]
 
     def most(self) -> int:
         """The most pods of one workload on one node, of workloads that have at least two."""
         several = (counts for number, counts in self._on_nodes.items() if self._total[number] > 1)
         return max((max(counts.values()) for counts in several), default=0)
 
-    def _more(self, counts: Counter[int], home: int, places: Ints) -> Bools:
-        more = [place for place, count in counts.items() if place != home and 0 < count >= counts[home]]
-        return np.isin(places, more)
-
     def _count(self, number: int, row: int, sign: int) -> None:
         zone = int(self._zone[row])
         self._total[number] += sign
         self._on_nodes[number][row] += sign
+        if number in self._dense:
+            self._dense[number][row] += sign
         if zone >= 0:
             self._in_zones[number][zone] += sign
 

@@ -68,6 +68,9 @@ class SimulatedPlacement:
         """What nodes that a pod likes less than its own are to it."""
         self._whole = np.where(layout.whole > 0, layout.whole, np.nan)
         self._devices = DevicesOfPods(layout)
+        self._numbers = np.arange(len(layout.nodes))
+        self._last: tuple[object, Bools] | None = None
+        """What `open_to` answered last, and for what."""
         if workload is None:
             owners = (pod.owner for pod in layout.pods)
             workload = numbers_of([owner.uid if owner and owner.controller else None for owner in owners])
@@ -96,20 +99,23 @@ class SimulatedPlacement:
         those that it likes less than `home`, unless no others are left or `preferences` says otherwise.
         """
         home = int(self.on[pod]) if home is None else home
-        everywhere = np.arange(len(self.layout.nodes))
-        return self._aimed(pod, everywhere, self.apart(pod, home, self._can_take(pod, everywhere, home)))
+        key = (pod, home, self.preferences)
+        if self._last is None or self._last[0] != key:
+            self._last = key, self.apart(pod, home, self._can_take(pod, _ALL, home))
+        return self._aimed(pod, self._numbers, self._last[1].copy())
 
     def open_among(self, pod: int, rows: Ints, home: int | None = None, *, alone: bool = False) -> Bools:
         """[row]: `open_to` for some nodes; where they are `alone` the question, no other node has to be left."""
         home = int(self.on[pod]) if home is None else home
+        chooses = self._chooses(pod)
+        if chooses and not alone:
+            return self.open_to(pod, home)[rows]
         mask = self._can_take(pod, rows, home)
-        if not self._chooses(pod) or not mask.any():
-            return self._aimed(pod, rows, mask)
-        if alone:
+        if chooses and mask.any():
             everywhere = np.zeros(len(self.layout.nodes), bool)
             everywhere[rows] = mask
-            return self._aimed(pod, rows, self.apart(pod, home, everywhere)[rows])
-        return self.open_to(pod, home)[rows]
+            mask = self.apart(pod, home, everywhere)[rows]
+        return self._aimed(pod, rows, mask)
 
     def _aimed(self, pod: int, rows: Ints, mask: Bools) -> Bools:
         return mask if self.aims is None else mask & (rows == self.aims[pod])
@@ -140,10 +146,10 @@ class SimulatedPlacement:
         preference = self.neighbours.preference(pod, among)
         return np.asarray(preference < preference[home] - ROUNDING)
 
-    def _can_take(self, pod: int, rows: Ints, home: int) -> Bools:
+    def _can_take(self, pod: int, rows: Ints | slice, home: int) -> Bools:
         requests = self.layout.asked[pod]
         mask = self.targets[rows] & self.sites.allowed(self.layout.pods[pod].template)[rows]
-        mask &= (self.layout.pool[rows] == self.layout.pool[home]) & (rows != home)
+        mask &= (self.layout.pool[rows] == self.layout.pool[home]) & (self._numbers[rows] != home)
         for kind in np.flatnonzero(requests).tolist():
             mask &= self.free[rows, kind] >= requests[kind]
         for resource in range(len(self.layout.resources)):
@@ -187,6 +193,7 @@ class SimulatedPlacement:
     def move(self, pod: int, target: int) -> None:
         """From where it is to `target`; -1 takes it away, from -1 it starts."""
         home, requests = int(self.on[pod]), self.layout.asked[pod]
+        self._last = None
         if home >= 0:
             self.free[home] += requests
             self.load[home] -= np.nan_to_num(self.increment(pod, home))
@@ -205,6 +212,7 @@ def _rather(mask: Bools, worse: Bools) -> Bools:
 
 
 _EVERYWHERE = np.array(True)
+_ALL = slice(None)
 
 
 class DevicesOfPods:
