@@ -5,8 +5,10 @@ Source: kubernetes pkg/scheduler/framework/plugins nodeports, interpodaffinity, 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
+from itertools import chain
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
@@ -165,7 +167,7 @@ class PodConstraints:
         key = (kind, id(template))
         relation = self._relations.get(key)
         if relation is None:
-            watchful = [rows for rows in self._groups if self._watchful(int(rows[0]), kind, template)]
+            watchful = [self._groups[number] for number in sorted(self._watchful(kind, template))]
             relation = self._relations[key] = np.sort(np.concatenate([_NOBODY, *watchful]))
         return relation
 
@@ -177,23 +179,44 @@ class PodConstraints:
             groups.setdefault((kind, id(pod.template)), []).append(row)
         return [np.array(rows, np.int64) for rows in groups.values()]
 
-    def _watchful(self, row: int, kind: int, template: Template) -> bool:
-        """Whether pods like the one at `row` look at one of this kind and template, or are looked at by it."""
-        if any(self._who.members(selected_by(term))[int(self._who.kind[row])] for term in template.anti_affinity):
-            return True
-        other = self._pods[row]
-        if self._attachments is not None and other.template.attaches and template.attaches:
-            return True
-        ports = {(port.protocol, port.port) for port in template.host_ports}
-        return other.template.looks_at_pods and self._watches(other, kind, ports)
+    @cached_property
+    def _watchers(self) -> dict[SelectedPods, list[int]]:
+        """Groups by the pods that they look at."""
+        watchers: dict[SelectedPods, list[int]] = defaultdict(list)
+        for number, rows in enumerate(self._groups):
+            other = self._pods[int(rows[0])]
+            for term in (*other.template.affinity, *other.template.anti_affinity):
+                watchers[selected_by(term)].append(number)
+            for spread in other.template.spread:
+                watchers[spread_over(other, spread)].append(number)
+        return watchers
 
-    def _watches(self, other: Pod, kind: int, ports: set[tuple[str, int]]) -> bool:
-        template = other.template
-        crowds = [selected_by(term) for term in (*template.affinity, *template.anti_affinity)]
-        crowds += [spread_over(other, spread) for spread in template.spread]
-        return any(self._who.members(crowd)[kind] for crowd in crowds) or any(
-            (port.protocol, port.port) in ports for port in template.host_ports
-        )
+    @cached_property
+    def _port_users(self) -> dict[tuple[str, int], list[int]]:
+        """Groups by the ports of the host that they take."""
+        users: dict[tuple[str, int], list[int]] = defaultdict(list)
+        for number, rows in enumerate(self._groups):
+            for port in self._pods[int(rows[0])].template.host_ports:
+                users[port.protocol, port.port].append(number)
+        return users
+
+    def _watchful(self, kind: int, template: Template) -> set[int]:
+        """Groups of pods that look at one of this kind and template, or are looked at by it."""
+        watchful = {
+            number for seen, numbers in self._watchers.items() if self._who.members(seen)[kind] for number in numbers
+        }
+        for port in template.host_ports:
+            watchful.update(self._port_users[port.protocol, port.port])
+        kept_off = [self._who.members(selected_by(term)) for term in template.anti_affinity]
+        attaches = self._attachments is not None and template.attaches
+        if kept_off or attaches:
+            for number, rows in enumerate(self._groups):
+                row = int(rows[0])
+                if any(members[int(self._who.kind[row])] for members in kept_off) or (
+                    attaches and self._pods[row].template.attaches
+                ):
+                    watchful.add(number)
+        return watchful
 
     def broken(self, pod: int) -> tuple[str, ...]:
         """What the pod asks of other pods, or they of it, that does not hold where it is."""
@@ -371,15 +394,24 @@ class PodMatcher:
         self._namespaces = namespaces or {}
         self._kinds, self.kind = _kinds(pods)
         self._matching: dict[SelectedPods, list[bool]] = {}
+        self._of_namespace: dict[str, list[int]] = defaultdict(list)
+        for number, (namespace, _, _) in enumerate(self._kinds):
+            self._of_namespace[namespace].append(number)
 
     def members(self, crowd: SelectedPods) -> list[bool]:
         """Per kind of pod (namespace and labels)."""
         matching = self._matching.get(crowd)
         if matching is None:
-            matching = self._matching[crowd] = [
-                all(self._is_meant(kind, term) for term in crowd) for kind in self._kinds
-            ]
+            matching = self._matching[crowd] = [False] * len(self._kinds)
+            for number in self._candidates(crowd[0]):
+                matching[number] = all(self._is_meant(self._kinds[number], term) for term in crowd)
         return matching
+
+    def _candidates(self, meant: PodSelection) -> Iterable[int]:
+        """The kinds of its namespaces, all where it chooses them by their labels."""
+        if meant.chooser is not None:
+            return range(len(self._kinds))
+        return chain.from_iterable(self._of_namespace.get(name, ()) for name in set(meant.namespaces))
 
     def _is_meant(self, kind: Kind, meant: PodSelection) -> bool:
         namespace, labels, deleting = kind
