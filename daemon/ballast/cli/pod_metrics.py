@@ -19,7 +19,7 @@ def pod_usage(document: object, source: str = "pod metrics") -> dict[str, dict[s
         raise BadFile(f"{source}: give the output of `kubectl get --raw /apis/metrics.k8s.io/v1beta1/pods`.")
     usage: dict[str, dict[str, float]] = {}
     with suppress(msgspec.ValidationError, ValueError):
-        return _plain_usage(msgspec.convert(items, list[_PodMetrics]))
+        return _plain_usage(msgspec.convert(items, list[_MeasuredPod]))
     for item in items:
         metadata = item.get("metadata") if isinstance(item, Mapping) else None
         if not isinstance(metadata, Mapping) or "name" not in metadata:
@@ -40,19 +40,19 @@ class _Usage(msgspec.Struct, gc=False):
     usage: dict[str, str]
 
 
-class _Meta(msgspec.Struct, gc=False):
+class _MeasuredName(msgspec.Struct, gc=False):
     name: str
     namespace: str
 
 
-class _PodMetrics(msgspec.Struct, gc=False):
+class _MeasuredPod(msgspec.Struct, gc=False):
     """As metrics-server answers."""
 
-    metadata: _Meta
+    metadata: _MeasuredName
     containers: list[_Usage]
 
 
-def _plain_usage(items: Sequence[_PodMetrics]) -> dict[str, dict[str, float]]:
+def _plain_usage(items: Sequence[_MeasuredPod]) -> dict[str, dict[str, float]]:
     """Raises ValueError for what is not exactly as metrics-server answers."""
     usage: dict[str, dict[str, float]] = {}
     for item in items:

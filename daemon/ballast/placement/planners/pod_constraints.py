@@ -44,9 +44,13 @@ class PodConstraints:
         self._domains: dict[str, Ints] = {}
         self._who = PodMatcher(pods, namespaces)
         self._crowds: dict[SelectedPods, Ints] = {}
+        self._members: list[tuple[Ints, list[bool]]] = []
+        """The counts of crowds, and which kinds of pods they count."""
         self._counting: dict[int, list[Ints]] = {}
         self._repelled: dict[int, list[PodTerm]] = {}
         self._carried: dict[PodTerm, Ints] = {}
+        self._repellers: list[tuple[PodTerm, list[bool]]] = []
+        """The carried terms, and which kinds of pods they keep off."""
         self._ports: dict[tuple[str, int], dict[tuple[int, str], int]] = {}
         self._present = present.copy()
         self._relations: dict[tuple[int, int], Ints] = {}
@@ -296,9 +300,10 @@ class PodConstraints:
         """[node]: how many pods of the crowd are there."""
         counts = self._crowds.get(crowd)
         if counts is None:
-            members = np.array(self._who.members(crowd), bool)
-            rows = self._on[self._present & members[self._who.kind]]
+            members = self._who.members(crowd)
+            rows = self._on[self._present & np.array(members, bool)[self._who.kind]]
             counts = self._crowds[crowd] = np.bincount(rows, minlength=len(self._nodes)).astype(np.int64)
+            self._members.append((counts, members))
             for kind, counting in self._counting.items():
                 if members[kind]:
                     counting.append(counts)
@@ -308,7 +313,7 @@ class PodConstraints:
         """Of the crowds it belongs to."""
         counting = self._counting.get(kind)
         if counting is None:
-            counting = [numbers for crowd, numbers in self._crowds.items() if self._who.members(crowd)[kind]]
+            counting = [numbers for numbers, members in self._members if members[kind]]
             self._counting[kind] = counting
         return counting
 
@@ -317,7 +322,7 @@ class PodConstraints:
         kind = int(self._who.kind[pod])
         repelled = self._repelled.get(kind)
         if repelled is None:
-            repelled = [term for term in self._carried if self._who.members(selected_by(term))[kind]]
+            repelled = [term for term, members in self._repellers if members[kind]]
             self._repelled[kind] = repelled
         return repelled
 
@@ -335,6 +340,7 @@ class PodConstraints:
             numbers = self._carried.get(term)
             if numbers is None:
                 numbers = self._carried[term] = np.zeros(len(self._nodes), np.int64)
+                self._repellers.append((term, self._who.members(selected_by(term))))
                 self._repelled.clear()
             numbers[row] += count
         for port in pod.template.host_ports:
