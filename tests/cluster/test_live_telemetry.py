@@ -202,6 +202,7 @@ def test_fifteen_thousand_nodes(tools: Tools, tmp_path: Path) -> None:
         rig(tmp_path, nodes=15_000, world=partial(World, pods=0)) as one,
         _history(tools, tmp_path, one, past=480, until=60) as server,
     ):
+        one.faults.metrics_server_missing()
         daemon = one.daemon(
             PROMETHEUS__URL=server.url,
             PROMETHEUS__TIMEOUT="60s",
