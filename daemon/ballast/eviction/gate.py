@@ -90,7 +90,7 @@ BUILT_IN = (
     Row("limit-workload", limits.limit_workload, Scope.WORKLOAD, alike=Alike.WORKLOAD, temporary=True),
     Row("workload-window", limits.workload_window, Scope.WORKLOAD, alike=Alike.WORKLOAD, temporary=True),
     Row("window", limits.window, Scope.NODE, alike=Alike.ALL, temporary=True),
-    Row("rate", limits.rate, Scope.NODE, alike=Alike.ALL, temporary=True),
+    Row("rate", limits.rate, Scope.NODE, alike=Alike.NODE, temporary=True),
     Row("cooldown", limits.cooldown, Scope.NODE, temporary=True, running=True),
     Row("debounce", load.debounce, Scope.NODE),
     Row("gain", load.gain, Scope.OUTLOOK),

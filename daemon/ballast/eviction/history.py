@@ -28,6 +28,9 @@ class History:
     """When a pod was last evicted by this (node, planner)."""
     workload_evictions: Mapping[WorkloadKey, tuple[float, ...]] = field(default_factory=dict)
     evictions: tuple[float, ...] = ()
+    """Those that count against the common rates."""
+    of_own_rate: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
+    """Those that count against rates of their own, by the name of that (`rules.own_rate`)."""
     known: frozenset[str] = frozenset()
     """UIDs of pods that were evicted, or may have been: a leader that was killed, or got no answer, does not say."""
     by_planner: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
@@ -73,6 +76,8 @@ class Tally:
     workloads: Counter[WorkloadKey] = field(default_factory=Counter)
     budgets: Counter[tuple[str, str]] = field(default_factory=Counter)
     shown: Counter[WorkloadKey] = field(default_factory=Counter)
+    held: dict[tuple[str, float, float], float] = field(default_factory=dict)
+    """How many evictions the pace of a (rate of its own, seconds, number) permitted before this plan."""
 
     def add(self, facts: Facts, pod: Pod, *, shown: bool = False) -> None:
         """Counts an eviction; its replacement is not waited for.

@@ -14,7 +14,9 @@ from ballast.eviction.gate import NAMES, NUMBER, PASSED, ROWS, Alike, Gate, refu
 from ballast.eviction.planners.planner import Aims as Aims
 from ballast.eviction.planners.planner import PlanInput, Planner, WholeNodes, pod_name
 from ballast.eviction.planners.registry import planner
+from ballast.eviction.planners.tidy import NOTHING_TO_REMOVE
 from ballast.eviction.price import prices
+from ballast.eviction.tidy_rules import NOTHING
 from ballast.eviction.waiting import PlannedPods
 from ballast.model.limits import limits
 from ballast.model.pod import Pod
@@ -123,7 +125,9 @@ def _plan_input(layout: Layout, gate: Gate, aims: Aims, screening: _Screening) -
     if aims.price:
         price = aims.price * prices(gate.facts, layout.pods, gate.history.restarts)
     worth = Worth(price, layout.error, aims.confidence, lambda pods: screening.lower(pods, "gain"))
-    return PlanInput(layout, aims, counted, thresholds, PlannedPods(layout, gate.facts, aims.wait_for), worth)
+    overloaded = np.array([node.name in gate.history.overloaded for node in layout.nodes], bool)
+    pods = PlannedPods(layout, gate.facts, aims.wait_for)
+    return PlanInput(layout, aims, counted, thresholds, pods, worth, overloaded=overloaded)
 
 
 class _Screening:
@@ -263,8 +267,14 @@ class _PlanBuilder:
             refusals=tuple(screening.examples(examples, crowded)),
             empty=None if emptied is None else tuple(self._layout.nodes[row].name for row in emptied),
             concentration=(stacked, placement.siblings.most()),
-            note=DAY_UNKNOWN if emptied is not None and not self._day_known(peak).any() else None,
+            note=self._note(peak),
         )
+
+    def _note(self, peak: Floats | None) -> str | None:
+        if self._planner.whole_nodes and not self._day_known(peak).any():
+            return DAY_UNKNOWN
+        removes = self._planner.moves or self._cluster.aims.tidy != NOTHING
+        return None if removes else NOTHING_TO_REMOVE
 
     def _whole_nodes(self, hand_over: Callable[[int], None], peak: Floats | None) -> WholeNodes:
         nodes, facts, rules = self._layout.nodes, self._gate.facts, self._gate.rules

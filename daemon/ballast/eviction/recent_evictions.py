@@ -45,6 +45,8 @@ class PastEviction(msgspec.Struct, frozen=True, array_like=True):
     at_once: int = 1
     imagined: bool = False
     planner: str = ""
+    own_rate: str = ""
+    """The rate of its own that it counts against (`rules.own_rate`); "": the common rates."""
 
 
 class WorkloadBackoff(msgspec.Struct, frozen=True, array_like=True):
@@ -81,6 +83,8 @@ class _Saved(msgspec.Struct, frozen=True):
     late: tuple[tuple[WorkloadKey, float], ...] = ()
     planners: Mapping[str, tuple[int, ...]] = {}
     """{planner: numbers of its evictions}"""
+    own_rates: Mapping[str, tuple[int, ...]] = {}
+    """{rate of its own: numbers of the evictions that count against it}"""
 
 
 _decoder = msgspec.json.Decoder(_Saved)
@@ -165,18 +169,25 @@ class RecentEvictions:
         self.stopped = {kind: stop for kind, stop in self.stopped.items() if stop.until > now}
         self.probed = {name: at for name, at in self.probed.items() if at > now - DAY}
 
-    def history(self, now: float, without: Collection[str] = ()) -> History:
-        """As the gate asks for it; the evictions of these UIDs are left out."""
+    def history(self, now: float, without: Collection[str] = (), *, imagined: bool = False) -> History:
+        """As the gate asks for it; the evictions of these UIDs are left out.
+
+        Only those that were as `imagined` count against rates: a dry run has rates of its own.
+        """
         counted = sorted(
             (eviction for eviction in self._evictions.values() if eviction.uid not in without), key=lambda each: each.at
         )
         nodes: dict[str, float] = {}
         node_planners: dict[tuple[str, str], float] = {}
         planners: dict[str, list[float]] = {}
+        rates: dict[str, list[float]] = {}
         workloads: dict[WorkloadKey, list[PastEviction]] = {}
         for eviction in counted:
             nodes[eviction.node] = node_planners[eviction.node, eviction.planner] = eviction.at
-            planners.setdefault(eviction.planner, []).append(eviction.at)
+            if eviction.imagined == imagined:
+                rates.setdefault(eviction.own_rate, []).append(eviction.at)
+                if not eviction.own_rate:
+                    planners.setdefault(eviction.planner, []).append(eviction.at)
             if eviction.workload is not None:
                 workloads.setdefault(eviction.workload, []).append(eviction)
         twice = {
@@ -188,7 +199,8 @@ class RecentEvictions:
             node_evictions=nodes,
             node_planners=node_planners,
             workload_evictions={key: tuple(eviction.at for eviction in moved) for key, moved in workloads.items()},
-            evictions=tuple(eviction.at for eviction in counted),
+            evictions=tuple(rates.pop("", ())),
+            of_own_rate={name: tuple(times) for name, times in rates.items()},
             known=frozenset(eviction.uid for eviction in counted if not eviction.imagined),
             by_planner={name: tuple(times) for name, times in planners.items()},
             looping=frozenset(twice | {key for key, at in self._returned.items() if at > now - LOOP}),
@@ -202,8 +214,10 @@ class RecentEvictions:
         workloads: dict[WorkloadKey, int] = {}
         written = [eviction for eviction in self._evictions.values() if not eviction.imagined]
         planners: dict[str, list[int]] = {}
+        rates: dict[str, list[int]] = {}
         for number, eviction in enumerate(written):
             planners.setdefault(eviction.planner, []).append(number)
+            rates.setdefault(eviction.own_rate, []).append(number)
         rows = [
             (
                 round(eviction.at, 1),
@@ -226,6 +240,7 @@ class RecentEvictions:
             restarts=tuple(self._restarts.items()),
             late=tuple(self._late.items()),
             planners={name: tuple(numbers) for name, numbers in planners.items() if name},
+            own_rates={name: tuple(numbers) for name, numbers in rates.items() if name},
         )
         return msgspec.json.encode(saved).decode()
 
@@ -235,11 +250,13 @@ class RecentEvictions:
         saved = _decoder.decode(text)
         memory = cls()
         planners = {number: name for name, numbers in saved.planners.items() for number in numbers}
+        rates = {number: name for name, numbers in saved.own_rates.items() for number in numbers}
         for row, (at, uid, node, workload, at_once) in enumerate(saved.evictions):
             if not (0 <= node < len(saved.nodes) and -1 <= workload < len(saved.workloads)):
                 raise ValueError(f"eviction of {uid} names a node or a workload that is not listed")
             key = saved.workloads[workload] if workload >= 0 else None
-            memory.add(PastEviction(at, uid, saved.nodes[node], key, at_once, planner=planners.get(row, "")))
+            planner, own_rate = planners.get(row, ""), rates.get(row, "")
+            memory.add(PastEviction(at, uid, saved.nodes[node], key, at_once, planner=planner, own_rate=own_rate))
         memory._rests = {rest.workload: rest for rest in saved.rests}
         memory._returned = dict(saved.returned)
         memory._restarts = dict(saved.restarts)

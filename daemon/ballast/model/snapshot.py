@@ -108,6 +108,11 @@ class Snapshot:
         return weights
 
     @property
+    def shortest(self) -> Window:
+        """The window that shows a change first."""
+        return min(self.windows.values(), key=lambda window: window.seconds)
+
+    @property
     def primary(self) -> Window:
         """The window that loads and scores are computed from."""
         return next(iter(self.windows.values()))

@@ -56,13 +56,16 @@ def with_loads(
     errors: tuple[Snapshot, Floats] | None,
     peak: Floats | None,
 ) -> Moment:
-    """The moment with the loads of its nodes.
+    """The moment with the loads of its nodes: of overloaded ones by the shortest window, of others by the first.
 
-    `changes` {node: {resource: change}} are what the snapshot does not show yet; `errors` are those of a snapshot,
+    `changes` {node: {resource: change}} are what that window does not show yet; `errors` are those of a snapshot,
     which count if it has all resources; `errors` and `peak` are [resource, node].
     """
     names, resources = [node.name for node in moment.objects.nodes], moment.resources
     load, error = loads(snapshot, resources, names), None
+    recent = of_nodes(snapshot.shortest.mean, snapshot, resources, names)
+    overloaded = np.array([name in moment.history.overloaded for name in names], bool)
+    load = np.where(overloaded[:, None] & np.isfinite(recent), recent, load)
     for row, name in enumerate(names):
         for resource, change in changes.get(name, {}).items():
             if resource in resources:

@@ -68,7 +68,7 @@ class EvictionSettings(SettingsPart):
     """Maximum evictions in one cycle."""
 
     limit_node: Expert[Count] = Count(1)
-    """Maximum evictions from one node in one cycle."""
+    """Maximum evictions from one node in one cycle; relief of a node at 0.9 or above is not limited by it."""
 
     limit_namespace: Expert[Count] = Count(2)
     """Maximum evictions from one namespace in one cycle."""
@@ -84,7 +84,8 @@ class EvictionSettings(SettingsPart):
         Rate.parse("1%/1d"),
     )
     """Maximum evictions over time, each as a count or a share of all pods; without a duration it is per hour. A share
-    of few pods permits as many as the largest count here."""
+    of few pods permits as many as the largest count here. A quarter may be used at once and comes back evenly. Relief
+    of nodes at 0.9 or above and tidy count apart."""
 
     windows: Annotated[ListOf[EvictionWindow], WithJsonSchema({"type": ["string", "array"]})] = ()
     """Times at which evictions may happen, as a JSON list such as [{"allow": "0 22 * * mon-fri", "duration": "8h",

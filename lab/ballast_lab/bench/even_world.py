@@ -110,6 +110,37 @@ def noisy_day(folder: Path, nodes: int, each: int, noise: float, minutes: int) -
         return moved, None
 
 
+def overloaded_node(folder: Path, nodes: int, each: int, load: float) -> tuple[int | None, int]:
+    """One node has so much load from one moment to the next: cycles after the one in which its shortest window is at
+    0.9 until it uses less than HIGH, None without; and the evictions until then."""
+
+    def world(*args: Any, **more: Any) -> World:
+        return EvenWorld(*args, each=each, noise=0.02, **more)
+
+    with rig(folder, nodes=nodes, world=world) as one:
+        daemon = one.daemon(EVICTION__MODE="on", PUBLISHING__MODE="off", EVICTION__PLANNERS="relieve")
+        one.cluster.ask_extender(daemon.url.rstrip("/") + "/scheduler")
+        assert daemon.context.workloads.wait_synced(20)
+        until(lambda: daemon.context.switches.paused("eviction") is None, "the switches")
+        for _ in range(20):
+            _minute(one, daemon)
+        assert isinstance(one.world, EvenWorld)
+        row = nodes // 2
+        one.world.heat(row, load)
+        shown = 0
+        for _ in range(25):
+            _minute(one, daemon)
+            until(
+                lambda: not one.cluster._controllers._waiting and not one.cluster._controllers._terminating, "landing"
+            )
+            snapshot = daemon.board.snapshot
+            assert snapshot is not None
+            shown += shown > 0 or float(snapshot.shortest.mean[0, snapshot.rows[one.world.node_names[row]]]) >= 0.9
+            if shown and float(one.world.ratio("cpu", [one.clock.wall()])[row, 0]) < HIGH:
+                return shown - 1, _evictions(one)
+        return None, _evictions(one)
+
+
 def _minute(one: Rig, daemon: Daemon) -> None:
     for _ in range(2):
         one.advance()

@@ -14,7 +14,7 @@ import msgspec
 import numpy as np
 
 from ballast.actuation.eviction import effect
-from ballast.actuation.eviction.evictor import at_once, past_eviction, prepare_step
+from ballast.actuation.eviction.evictor import past_eviction, prepare_step
 from ballast.actuation.eviction.records import Running, StepRecord, StepStatus
 from ballast.base.metrics import Metrics
 from ballast.eviction.check_input import LOOKED_NOWHERE, CheckInput
@@ -252,10 +252,12 @@ class Evictions:
             weights=self._weights,
             node_weights=self._settings.scoring.node_weights,
         )
+        nodes = {node.name: node for node in snapshot.nodes}
+        recent = self._pending(now, nodes, snapshot.shortest.seconds)
         return with_loads(
             bare,
             snapshot,
-            self._pending(now, {node.name: node for node in snapshot.nodes}),
+            {**self._pending(now, nodes), **{name: recent.get(name, {}) for name in bare.history.overloaded}},
             self._errors.newest,
             self._peak.loads(snapshot) if self._empties else None,
         )
@@ -271,16 +273,18 @@ class Evictions:
             causes=self._hot.causes,
         )
 
-    def _pending(self, now: float, nodes: Mapping[str, Node]) -> Mapping[str, Mapping[str, float]]:
-        window = float(self._settings.windows.lengths[0])
-        self._steps = [step for step in self._steps if step.landed_at > now - window - self._lag]
+    def _pending(
+        self, now: float, nodes: Mapping[str, Node], window: float | None = None
+    ) -> Mapping[str, Mapping[str, float]]:
+        primary = float(self._settings.windows.lengths[0])
+        self._steps = [step for step in self._steps if step.landed_at > now - primary - self._lag]
         running = Running(id="", kind="", time=now, before={}, after={}, loads={}, mean={}, steps=tuple(self._steps))
-        return effect.pending([running], now - self._lag / 2, window, nodes)
+        return effect.pending([running], now - self._lag / 2, window or primary, nodes)
 
     def _hot_enough(self) -> frozenset[str]:
         """The nodes that may be relieved."""
         least = self._settings.eviction.confirmations
-        return frozenset(name for name, windows in self._hot.confirmed.items() if windows >= least)
+        return self._hot.overloaded | {name for name, windows in self._hot.confirmed.items() if windows >= least}
 
     def _rested(self, wish: RequestedPlan, hot: frozenset[str]) -> bool:
         """Whether a planner that found nothing is asked again: for another hot node, or after a window."""
@@ -329,7 +333,7 @@ class Evictions:
             pod = course.pods[row]
             target = self._landing(move, row)
             step = prepare_step(move, pod, self._gate.facts, (), course.time, probe=False)
-            self._memory.add(past_eviction(step, plan.kind, at_once(self._gate, pod), imagined=True))
+            self._memory.add(past_eviction(step, plan.kind, self._gate, pod))
             self._steps.append(self._landed(step, target))
             course.move(row, target)
             yield "/".join(step.workload) if step.workload else move.pod

@@ -59,7 +59,15 @@ KEEPING = DisruptionBudget("shop", "web", Selector(()), allowed=0)
 FREEING = msgspec.structs.replace(KEEPING, frees_unready=True)
 
 DENIED = TimeWindow(denies=True, cron=Cron.parse("* * * * *"), duration=60.0, zone=UTC)
+
+
+def paced(number: int, apart: float) -> tuple[float, ...]:
+    """Times of evictions in the last hour, so many seconds apart."""
+    return tuple(NOW - 3590 + apart * count for count in range(number))
+
+
 SHARED = GateRules(planner="rebalance", rate_shares={"relieve": 0.5})
+HOURLY = replace(SHARED, rates=((EvictionLimit(20), 3600.0),))
 
 IN_ORDER = replace(SHOP, workloads=(DEPLOYMENT, msgspec.structs.replace(SET, ordered=True)))
 
@@ -131,6 +139,9 @@ REFUSED: list[tuple[str, Shop]] = [
     ("workload-window", history(workload_evictions={WEB: (NOW - 1799,)})),
     ("window", rules(windows=(DENIED,))),
     ("rate", history(evictions=(NOW - 60,) * 20)),
+    ("rate", history(evictions=(NOW - 60,) * 5)),
+    ("rate", history(overloaded=frozenset({"n1"}), of_own_rate={"overloaded": (NOW - 60,) * 20})),
+    ("rate", replace(history(of_own_rate={"tidy": paced(20, 180)}), rules=GateRules(planner="tidy", moves=False))),
     ("rate", replace(history(evictions=(NOW - 60,) * 10), rules=SHARED)),
     ("rate", replace(history(evictions=(NOW - 60,) * 19, by_planner={"relieve": (NOW - 60,) * 9}), rules=SHARED)),
     ("cooldown", history(node_evictions={"n1": NOW - 599})),
@@ -212,9 +223,15 @@ ALLOWED: list[tuple[str, Shop]] = [
     ("cooldown", history(ineffective={("n1", "cpu"): "no"}, causes={"n1": frozenset({"cpu", "memory"})})),
     ("cooldown", history(ineffective={("n1", "cpu"): "no"}, causes={"n1": frozenset({"memory"})})),
     ("cooldown", history(ineffective={("n1", "cpu"): "no"})),
-    ("rate", replace(history(evictions=(NOW - 60,) * 9), rules=SHARED)),
-    ("rate", replace(history(evictions=(NOW - 60,) * 19), rules=replace(SHARED, planner="relieve"))),
-    ("rate", replace(history(evictions=(NOW - 60,) * 19, by_planner={"relieve": (NOW - 60,) * 10}), rules=SHARED)),
+    ("rate", replace(history(evictions=paced(9, 360)), rules=HOURLY)),
+    ("rate", replace(history(evictions=paced(19, 180)), rules=replace(HOURLY, planner="relieve"))),
+    ("rate", replace(history(evictions=paced(19, 180), by_planner={"relieve": paced(10, 180)}), rules=HOURLY)),
+    ("rate", history(evictions=(NOW - 60,) * 4)),
+    ("rate", replace(history(evictions=(NOW - 60,) * 20), rules=GateRules(planner="tidy", moves=False))),
+    ("rate", history(evictions=(NOW - 60,) * 20, overloaded=frozenset({"n1"}))),
+    ("rate", history(of_own_rate={"overloaded": (NOW - 60,) * 20})),
+    ("cooldown", history(node_evictions={"n1": NOW - 9}, overloaded=frozenset({"n1"}))),
+    ("debounce", history(confirmed={}, overloaded=frozenset({"n1"}))),
     ("debounce", history(confirmed={"n1": 3})),
     ("debounce", replace(history(confirmed={}), rules=GateRules(needs_confirmation=False))),
     ("reservation", rules(steered=frozenset({"default-scheduler"}))),

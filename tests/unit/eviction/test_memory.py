@@ -105,11 +105,13 @@ def test_what_no_memory_has_written_is_refused(text: str) -> None:
         RecentEvictions.decode(text)
 
 
-def test_what_was_only_imagined_counts_and_is_not_written() -> None:
+def test_what_was_only_imagined_has_rates_of_its_own_and_is_not_written() -> None:
     memory = RecentEvictions()
     memory.add(PastEviction(NOW, "u-1", "n1", None))
     memory.add(PastEviction(NOW, "u-2", "n2", None, imagined=True))
-    assert memory.history(NOW).evictions == (NOW, NOW)
+    assert memory.history(NOW).evictions == (NOW,)
+    assert memory.history(NOW, imagined=True).evictions == (NOW,)
+    assert set(memory.history(NOW).node_evictions) == {"n1", "n2"}
     assert RecentEvictions.decode(memory.encode()).history(NOW).node_evictions == {"n1": NOW}
 
 

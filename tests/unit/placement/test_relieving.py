@@ -222,3 +222,12 @@ def test_the_emptiest_target_gets_the_pod_and_one_above_the_ceiling_none() -> No
 
 def test_without_nodes_there_is_nothing_to_relieve() -> None:
     assert run([], [])[0] == []
+
+
+def test_an_overloaded_node_loses_its_excess_at_once() -> None:
+    """Down to the middle between the thresholds, whatever `limit` says, which is for the others."""
+    pods = [a_pod(f"a{i:02d}", 1, 0, "n1") for i in range(10)] + [a_pod(f"b{i}", 1, 0, "n2") for i in range(9)]
+    nodes = [a_node("n1"), a_node("n2"), a_node("n3", 100, 100)]
+    steps, layout, standing = run(nodes, pods, limit=1, overloaded=np.array([True, False, False]))
+    assert [layout.nodes[step.source].name for step in steps] == ["n1", "n2", "n1", "n1"]
+    assert standing.load[:2, 0].tolist() == pytest.approx([0.7, 0.8])

@@ -23,6 +23,7 @@ from ballast.cluster.state import StateStore
 from ballast.cluster.write import WriteOutcome
 from ballast.cluster.writer import Writer
 from ballast.eviction.check_input import LOOKED_NOWHERE, Feasibility
+from ballast.eviction.checks.limits import own_rate
 from ballast.eviction.facts import Facts, leaving
 from ballast.eviction.gate import Gate
 from ballast.eviction.history import History
@@ -176,12 +177,12 @@ class Evictor:
     def history(self) -> History:
         """What earlier evictions mean for the gate. The caller adds what it knows itself: acting, leader, paused,
         confirmed, planned, overloaded. During `carry_out` steps of that plan are in the gate's tally instead."""
-        return self.recorder.history(self._clock.wall(), self._errors.share())
+        return self.recorder.history(self._clock.wall(), self._errors.share(), imagined=not self.options.acts)
 
-    def pending(self) -> Mapping[str, Mapping[str, float]]:
-        """{node: {resource: change}}: what was moved and the primary window does not show yet; to be added to its means
-        before planning, so that what was moved already is not moved once more."""
-        return self.recorder.pending(self._clock.wall() - self.options.lag / 2, self.options.window)
+    def pending(self, window: float | None = None) -> Mapping[str, Mapping[str, float]]:
+        """{node: {resource: change}}: what was moved and a window of so many seconds, or the primary one, does not show
+        yet; to be added to its means before planning, so that what was moved already is not moved once more."""
+        return self.recorder.pending(self._clock.wall() - self.options.lag / 2, window or self.options.window)
 
     def stopped(self, kind: str) -> str | None:
         """Why plans of a planner are not carried out now, or None."""
@@ -286,7 +287,7 @@ class Evictor:
             return self._surge(running, step, pod, deployment, judge)
         if self.options.acts:
             return self._evict(running, step, pod, waiting, judge)
-        past = past_eviction(step, running.kind, at_once(judge, pod), imagined=True)
+        past = past_eviction(step, running.kind, judge, pod, imagined=True)
         self.recorder.record(past, pod)
         self._imagined.append(step)
         self.shadow.move(step)
@@ -310,14 +311,14 @@ class Evictor:
             self._reserved.release_all(step)
             self.recorder.back_off(step.workload, step.time)
             return self._report(running, Attempt(step.pod, StepStatus.REFUSED, problem))
-        past = past_eviction(step, running.kind, at_once(judge, pod))
+        past = past_eviction(step, running.kind, judge, pod)
         self.recorder.record(past, pod)
         return Tried(running, Attempt(step.pod, SURGING))
 
     def _evict(self, running: Running, step: StepRecord, pod: Pod, waiting: Sequence[Pod], judge: Gate) -> Tried:
         """Recorded, room held, evicted; in this order."""
         running = msgspec.structs.replace(running, steps=(*running.steps, step))
-        past = past_eviction(step, running.kind, at_once(judge, pod))
+        past = past_eviction(step, running.kind, judge, pod)
         self.recorder.record(past, pod, running)
         self._reserved.hold(self._reserved.reservations_for(step, pod, waiting))
         problem = self.recorder.save(f"about to evict {step.pod} from {step.source}")
@@ -440,9 +441,10 @@ def leaves(now: Pod | None, evicted: Pod) -> bool:
     return now is None or now.uid != evicted.uid or now.deleting
 
 
-def past_eviction(step: StepRecord, planner: str, at_once: int, *, imagined: bool = False) -> PastEviction:
+def past_eviction(step: StepRecord, planner: str, judge: Gate, pod: Pod, *, imagined: bool = False) -> PastEviction:
     """The step as limits and rests count it."""
-    return PastEviction(step.time, step.uid, step.source, step.workload, at_once, imagined, planner)
+    rate, most = own_rate(judge.rules, step.source, judge.history), at_once(judge, pod)
+    return PastEviction(step.time, step.uid, step.source, step.workload, most, imagined, planner, rate)
 
 
 def at_once(judge: Gate, pod: Pod) -> int:

@@ -86,13 +86,16 @@ class EvictionRecorder:
             steps = [step for plan in self.plans for step in plan.steps]
         return frozenset(step.source for step in steps if step.unbound)
 
-    def history(self, now: float, api_errors: float) -> History:
-        """What earlier evictions mean for the gate; steps of the plan that is carried out now are left out."""
+    def history(self, now: float, api_errors: float, *, imagined: bool = False) -> History:
+        """What earlier evictions mean for the gate; steps of the plan that is carried out now are left out.
+
+        Against rates only those count that were as `imagined`.
+        """
         with self._lock:
             steps = [step for plan in self.plans for step in plan.steps if step.open]
             steps = [step for step in steps if step.uid not in self._batch]
             return replace(
-                self._memory.history(now, without=self._batch),
+                self._memory.history(now, without=self._batch, imagined=imagined),
                 awaited=frozenset(step.workload for step in steps if step.workload is not None),
                 replacements=len(steps),
                 api_errors=api_errors,

@@ -23,7 +23,7 @@ from ballast.cli.planning.evidence import Origin, gather, peaks_of, variables
 from ballast.cli.score import key_and_value
 from ballast.eviction.document import as_json
 from ballast.eviction.gate import Gate
-from ballast.eviction.plan import Kind, make_plan
+from ballast.eviction.plan import DAY_UNKNOWN, Kind, make_plan
 from ballast.eviction.planners.registry import planner
 from ballast.eviction.rules import UNLIMITED, EvictionLimit
 from ballast.planning.rules import aims_of, limit
@@ -156,7 +156,8 @@ def _plan(
         day = peaks_of(peak, evidence.arranged)
     plan = make_plan(kind, evidence.arranged, gate, aims, peak=day)
     if plan.note:
-        plan = replace(plan, note=f"{kind} {plan.note}: give --peak FILE, or --set {NO_PEAK}=true to go without")
+        advice = f": give --peak FILE, or --set {NO_PEAK}=true to go without" if plan.note == DAY_UNKNOWN else ""
+        plan = replace(plan, note=f"{kind} {plan.note}{advice}")
         typer.echo(f"warning: {plan.note}.", err=True)
     _show(as_json(plan), output)
 

@@ -6,14 +6,38 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 
 from ballast.eviction.check_input import CheckInput, CheckResult, allow, refuse
-from ballast.eviction.rules import HOUR, MINUTE, EvictionLimit
+from ballast.eviction.history import History
+from ballast.eviction.rules import HOUR, MINUTE, EvictionLimit, GateRules
 from ballast.eviction.time_windows import closed
 from ballast.model.duration import DAY
 
+_ROUNDING = 1e-9
 _UNITS = ((DAY, "d"), (HOUR, "h"), (MINUTE, "min"))
 
 
+OVERLOADED = "overloaded"
+"""The rate of their own of evictions from overloaded nodes."""
+
+BURST = 0.25
+"""Share of a rate that may be used at once; what is used comes back evenly over the time of the rate."""
+
+LEAST_BURST = 2.0
+"""Evictions of a rate that may be used at once, however small it is."""
+
+
+def own_rate(rules: GateRules, node: str, history: History) -> str:
+    """The rate of its own that an eviction from this node counts against, "" for the common ones.
+
+    Relief of overloaded nodes has one, and planners that move nothing.
+    """
+    if not rules.moves:
+        return rules.planner
+    return OVERLOADED if rules.needs_confirmation and node in history.overloaded else ""
+
+
 def limit_node(case: CheckInput) -> CheckResult:
+    if own_rate(case.rules, case.pod.node, case.history) == OVERLOADED:
+        return allow("its node is overloaded")
     return _limit(case.tally.nodes[case.pod.node], case.rules.limit_node.of(case.facts.pods), "from this node")
 
 
@@ -53,23 +77,52 @@ def window(case: CheckInput) -> CheckResult:
 
 
 def rate(case: CheckInput) -> CheckResult:
+    own = own_rate(case.rules, case.pod.node, case.history)
+    times = case.history.of_own_rate.get(own, ()) if own else case.history.evictions
+    planned = case.tally.total
+    if case.rules.needs_confirmation:
+        overloaded = sum(case.tally.nodes[node] for node in case.history.overloaded)
+        planned = overloaded if own == OVERLOADED else planned - overloaded
     for limit, seconds in case.rules.rates:
         most = _at_most(limit, case)
-        if most is None:
+        if most is None or (own == OVERLOADED and seconds > HOUR):
             continue
-        recent = _since(case.history.evictions, case.facts.now - seconds)
-        kept = _kept(case, most, seconds)
-        if recent + case.tally.total >= most - sum(kept.values()):
-            return refuse(_used_up(case, seconds, kept), recent=recent, planned=case.tally.total, at_most=most, **kept)
+        recent = _since(times, case.facts.now - seconds)
+        kept = {} if own else _kept(case, most, seconds)
+        numbers = {"recent": recent, "planned": planned, "at_most": most, **kept}
+        if recent + planned >= most - sum(kept.values()):
+            return refuse(_used_up(case, times, seconds, kept), **numbers)
+        # Each planner may use what its share lets it, at its own pace.
+        share = (most - sum(kept.values())) / most if kept else 1.0
+        key = own, seconds, most * share
+        if key not in case.tally.held:
+            case.tally.held[key] = _held(times, most * share, seconds, case.facts.now)
+        lacking = planned + 1 - case.tally.held[key]
+        if own != OVERLOADED and lacking > _ROUNDING:
+            wait = lacking * seconds / (most * share) / MINUTE
+            return refuse(f"{_setting(seconds)} is paced; the next in {wait:.0f} minutes", **numbers)
     return allow("few recent evictions")
+
+
+def _held(times: Sequence[float], most: float, seconds: float, now: float) -> float:
+    """How many evictions the pace of a rate permits at once.
+
+    A token bucket: it holds a BURST of the rate, and refills over the time of the rate.
+    """
+    held = full = min(max(LEAST_BURST, most * BURST), most)
+    before = now - seconds
+    for at in times[bisect_right(times, before) :]:
+        held, before = max(0.0, min(full, held + (at - before) * most / seconds) - 1), at
+    return min(full, held + (now - before) * most / seconds)
 
 
 def cooldown(case: CheckInput) -> CheckResult:
     node, rules = case.pod.node, case.rules
+    overloaded = own_rate(rules, node, case.history) == OVERLOADED
     # A node too loaded waits for the effect of its own relief, never for what another planner took from it.
     own = case.history.node_planners.get((node, rules.planner))
     last = own if rules.needs_confirmation and rules.planner else case.history.node_evictions.get(node)
-    if last is not None and case.facts.now - last < rules.cooldown:
+    if last is not None and case.facts.now - last < rules.cooldown and not overloaded:
         return refuse("its node was just relieved", ago=case.facts.now - last, at_least=case.rules.cooldown)
     why = case.history.useless(node) if rules.needs_confirmation else None
     if why is not None:
@@ -96,13 +149,17 @@ def _kept(case: CheckInput, most: int, seconds: float) -> dict[str, int]:
     return left_by_planner
 
 
-def _used_up(case: CheckInput, seconds: float, kept: Mapping[str, int]) -> str:
+def _used_up(case: CheckInput, times: Sequence[float], seconds: float, kept: Mapping[str, int]) -> str:
     who = case.rules.planner or "evictions"
-    within = next((f"{seconds / unit:g} {name}" for unit, name in _UNITS if seconds % unit == 0), f"{seconds:g} s")
-    ends = [at + seconds for at in case.history.evictions if at > case.facts.now - seconds]
+    ends = [at + seconds for at in times if at > case.facts.now - seconds]
     wait = f"; the oldest eviction counts for another {(ends[0] - case.facts.now) / 60:.0f} minutes" if ends else ""
     share = f"the share of {who} in " if kept else ""
-    return f"{share}BALLAST_EVICTION__RATE for {within} is used up{wait}"
+    return f"{share}{_setting(seconds)} is used up{wait}"
+
+
+def _setting(seconds: float) -> str:
+    within = next((f"{seconds / unit:g} {name}" for unit, name in _UNITS if seconds % unit == 0), f"{seconds:g} s")
+    return f"BALLAST_EVICTION__RATE for {within}"
 
 
 def _since(times: Sequence[float], since: float) -> int:

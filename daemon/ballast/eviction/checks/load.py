@@ -13,6 +13,8 @@ def node_fit(case: CheckInput) -> CheckResult:
 def debounce(case: CheckInput) -> CheckResult:
     if case.history.confirmed is None or not case.rules.needs_confirmation:
         return allow("no windows in a row are required")
+    if case.pod.node in case.history.overloaded:
+        return allow("its node is overloaded")
     windows, needed = case.history.confirmed.get(case.pod.node, 0), case.rules.confirmations
     if windows < needed:
         return refuse("its node was not too loaded for long enough", windows=windows, at_least=needed)

@@ -94,6 +94,8 @@ class PlanningDemand:
     """Whether any node was too loaded in its last window."""
     waiting: bool
     """Whether any pod waits for a node."""
+    removes: bool = True
+    """Whether the settings say what `tidy` removes."""
 
 
 @dataclass(frozen=True)
@@ -130,6 +132,8 @@ class PlanInput:
     """What evictions cost, and how certain the loads are; None: every gain pays."""
     whole_nodes: WholeNodes | None = None
     """Set for `steps` of planners that empty whole nodes."""
+    overloaded: Bools | None = None
+    """[node]: those that are relieved in one round; None: none."""
     rehearse: Callable[[], Admit] | None = None
     """Set for `steps`: makes an `admit` that answers the same and remembers nothing, for drafts."""
 

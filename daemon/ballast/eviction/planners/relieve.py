@@ -47,6 +47,7 @@ class Relieve(BasePlanner):
             min_gain=aims.min_gain,
             limit=aims.max_moves,
             worth=cluster.worth,
+            overloaded=cluster.overloaded,
         )
 
     def reason(self, cluster: PlanInput, step: PlannedMove, load: Floats) -> str:

@@ -4,10 +4,12 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from ballast.eviction.planners.planner import BasePlanner, Effect, PlanInput, Spare
+from ballast.eviction.planners.planner import BasePlanner, Effect, PlanInput, PlanningDemand, Spare
 from ballast.model.sample import Bools, Floats
 from ballast.placement.planners.simulated_placement import SimulatedPlacement
 from ballast.placement.planners.step import Admit, PlannedMove
+
+NOTHING_TO_REMOVE = "removes nothing: BALLAST_EVICTION__TIDY does not say what"
 
 
 class Tidy(BasePlanner):
@@ -17,6 +19,10 @@ class Tidy(BasePlanner):
     needs_landing = False
     moves = False
     effect = Effect.NONE
+
+    def idle(self, demand: PlanningDemand) -> str | None:
+        """It removes what the setting names."""
+        return None if demand.removes else NOTHING_TO_REMOVE
 
     def considers(self, cluster: PlanInput) -> Bools:
         """Pods that are to be removed."""

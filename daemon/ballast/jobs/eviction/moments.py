@@ -116,10 +116,9 @@ class Moments:
         `imagined`: as if a dry run had carried out what it planned before.
         """
         pods: Sequence[Pod] = self._cache.pods()
-        changes = self._evictor.pending()
         if imagined:
             self.shadow.look(pods, self._cache.nodes())
-            pods, changes = self.shadow.pods(pods), effect.sum_of((changes, self.shadow.changes()))
+            pods = self.shadow.pods(pods)
         objects = self._objects(pods)
         bare = Moment(
             now=self._clock.wall(),
@@ -133,6 +132,10 @@ class Moments:
             node_weights=self._settings.scoring.node_weights,
         )
         day = self.day.loads(snapshot)
+        recent = self._evictor.pending(snapshot.shortest.seconds)
+        changes = {**self._evictor.pending(), **{name: recent.get(name, {}) for name in bare.history.overloaded}}
+        if imagined:
+            changes = effect.sum_of((changes, self.shadow.changes()))
         moment = with_loads(bare, snapshot, changes, self._errors.newest, day)
         obstacle = self._unseen() or moment.history.paused
         if obstacle is None and self._board.frozen:

@@ -16,14 +16,15 @@ from ballast.model.sample import Bools, Floats
 from ballast.model.snapshot import Snapshot
 from ballast.model.workload import Autoscaler, Namespace, Workload
 from ballast.placement.planners.relieve import Thresholds, hot
-from ballast.planning.moment import loads, watched_of
+from ballast.planning.moment import loads, of_nodes, watched_of
 from ballast.windows.node_lives import NodeKey, node_keys
 
 OVERLOADED = 0.9
-"""Mean load, of a resource with a limit, from which a node is relieved even if its pods' landing is not steered."""
+"""Load in the shortest window, of a resource with a limit, from which a node is relieved at once, and even if its
+pods' landing is not steered."""
 
-OVERLOADED_FOR = 3
-"""Windows in a row after which a node counts as overloaded."""
+OVERLOADED_FOR = 2
+"""Shortest windows in a row after which a node counts as overloaded."""
 
 GAP = 2.5
 """Intervals between two windows that still follow one another."""
@@ -44,7 +45,7 @@ class HotNodes:
 
     @property
     def overloaded(self) -> frozenset[str]:
-        """Those at 0.9 or above for 3 windows in a row."""
+        """Those at 0.9 or above for 2 of the shortest windows in a row."""
         return frozenset(name for name, windows in self._overloaded.items() if windows >= OVERLOADED_FOR)
 
     def observe(self, snapshot: Snapshot) -> None:
@@ -59,15 +60,16 @@ class HotNodes:
         counted = np.array([node.schedulable for node in snapshot.nodes], bool)
         too_loaded = hot(load, counted, self._thresholds(snapshot, load, counted, watched))
         too_hot: Bools = np.asarray(too_loaded.any(axis=1))
+        limited = np.isfinite(limits(self._aims.high, watched))
+        clearly = (of_nodes(snapshot.shortest.mean, snapshot, watched) >= OVERLOADED) & limited & counted[:, None]
+        too_loaded |= clearly
         self.causes = {
             snapshot.nodes[row].name: frozenset(np.array(watched)[too_loaded[row]].tolist())
-            for row in np.flatnonzero(too_hot).tolist()
+            for row in np.flatnonzero(too_loaded.any(axis=1)).tolist()
         }
-        limited = np.isfinite(limits(self._aims.high, watched))
-        clearly: Bools = np.asarray((load[:, limited] >= OVERLOADED).any(axis=1))
         self._forget_others(snapshot)
         self.confirmed = _counted(snapshot, too_hot, self.confirmed if follows else {})
-        self._overloaded = _counted(snapshot, clearly, self._overloaded if follows else {})
+        self._overloaded = _counted(snapshot, clearly.any(axis=1), self._overloaded if follows else {})
 
     def _forget_others(self, snapshot: Snapshot) -> None:
         """A node created again under an old name was not hot yet."""

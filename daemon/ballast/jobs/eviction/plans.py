@@ -27,8 +27,9 @@ class Choice:
 
 def choose(moment: Moment, settings: Settings, stopped: Callable[[str], str | None]) -> Choice:
     """`stopped` says why a planner makes no moves for a while."""
-    pods, hot = moment.objects.pods, moment.history.confirmed or {}
-    demand = PlanningDemand(hot=bool(hot), waiting=any(pod.waiting for pod in pods))
+    pods, hot = moment.objects.pods, {*(moment.history.confirmed or ()), *moment.history.overloaded}
+    removes = settings.eviction.tidy is not None
+    demand = PlanningDemand(hot=bool(hot), waiting=any(pod.waiting for pod in pods), removes=removes)
     schedulers = frozenset(pod.scheduler_name for pod in pods)
     why = unsteered(settings.eviction.landing, schedulers, moment.steered)
     plans: list[RequestedPlan] = []
@@ -59,7 +60,7 @@ def request_plan(planner: Planner, settings: Settings, steered: frozenset[str]) 
 def explaining_rules(node: str, settings: Settings, moment: Moment) -> GateRules:
     """Those of the planner that would move a pod off this node: relieve where it is overloaded, else another."""
     chosen = [candidate for candidate in planners() if candidate.name in settings.eviction.planners] or list(planners())
-    hot = node in (moment.history.confirmed or ())
+    hot = node in (moment.history.confirmed or ()) or node in moment.history.overloaded
     fitting = next((candidate for candidate in chosen if candidate.needs_confirmation == hot), chosen[0])
     return rules_for(fitting, rules_of(settings), moment.steered)
 

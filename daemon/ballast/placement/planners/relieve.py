@@ -59,8 +59,12 @@ def relieve(
     min_gain: float = 0.0,
     limit: int | None = None,
     worth: Worth | None = None,
+    overloaded: Bools | None = None,
 ) -> Iterator[PlannedMove]:
     """Yields steps, already made in `placement`; the node with the largest excess first.
+
+    `limit` is for nodes that are not `overloaded` [node]. Overloaded ones lose at once what they have above the middle
+    between the two thresholds.
 
     The victim is the pod that relieves most of what is too much there. Of those that relieve nearly as much it is the
     one that costs least, then the one that relieves most, of lowest priority, the smallest. Its target is the node
@@ -71,9 +75,13 @@ def relieve(
     layout = placement.layout
     concerned = hot(placement.load, counted, thresholds)
     movable = movable & np.isfinite(layout.used).all(axis=1)
+    urgent = np.zeros(len(concerned), bool) if overloaded is None else overloaded
+    low = np.where(urgent[:, None], (thresholds.low + thresholds.high) / 2, thresholds.low)
     moves = 0
-    while len(concerned) and (limit is None or moves < limit):
-        excess = np.where(concerned, placement.load - thresholds.low, 0.0)
+    while len(concerned):
+        if limit is not None and moves >= limit:
+            concerned &= urgent[:, None]
+        excess = np.where(concerned, placement.load - low, 0.0)
         source = int(np.argmax(excess.max(axis=1)))
         if excess[source].max() <= ROUNDING:
             return
@@ -89,7 +97,7 @@ def relieve(
             continue
         placement.move(step.pod, step.target)
         movable[step.pod] = False
-        moves += 1
+        moves += not urgent[source]
         yield step
 
 
