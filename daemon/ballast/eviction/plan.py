@@ -278,11 +278,16 @@ class _PlanBuilder:
 
     def _whole_nodes(self, hand_over: Callable[[int], None], peak: Floats | None) -> WholeNodes:
         nodes, facts, rules = self._layout.nodes, self._gate.facts, self._gate.rules
+        numbers, pods = self._screening.numbers, self._layout.pods
+        never: Bools = np.asarray(numbers == NUMBER["returnable"])
+        for row in np.flatnonzero(numbers == NUMBER["pdb"]).tolist():
+            never[row] = any(budget.never for budget in facts.budgets(pods[row]))
         return WholeNodes(
             begun=np.array([node.ready and handed_over(node, rules.prefix) for node in nodes], bool),
             may_empty=np.array([may_empty(node, facts, rules) for node in nodes], bool) & self._day_known(peak),
             stays=np.array([ends_with_its_node(pod) for pod in self._layout.pods], bool),
-            later=np.isin(self._screening.numbers, _TEMPORARY) & self._screening.measured,
+            later=np.isin(numbers, _TEMPORARY) & self._screening.measured,
+            never=never,
             together=self._together,
             hand_over=hand_over,
             peak=peak,

@@ -17,11 +17,12 @@ from ballast.eviction.history import NOTHING_YET, History
 from ballast.eviction.plan import Aims, EvictionPlan, make_plan
 from ballast.eviction.planners import registry
 from ballast.eviction.planners.consolidate import Consolidate
-from ballast.eviction.rules import UNLIMITED, GateRules
+from ballast.eviction.rules import UNLIMITED, EvictionLimit, GateRules
 from ballast.model.node import Node, Taint
 from ballast.model.pod import Owner, Pod
+from ballast.model.selector import parse
 from ballast.model.shape import ContainerShape, shape_of
-from ballast.model.workload import Workload
+from ballast.model.workload import DisruptionBudget, Workload
 from ballast.placement.planners.layout import layout
 from tests.properties import examples
 
@@ -54,12 +55,13 @@ class World:
     rules: GateRules = FREE
     history: History = NOTHING_YET
 
-    def plan(self, kind: str = "consolidate") -> EvictionPlan:
+    def plan(self, kind: str = "consolidate", budgets: Sequence[DisruptionBudget] = ()) -> EvictionPlan:
         usage = {f"shop/{name}": dict.fromkeys(RESOURCES, use) for name, use in self.uses.items()}
         arranged = layout(self.nodes, self.pods, RESOURCES, _table(self.load), usage)
         owners = {pod.owner.name for pod in self.pods if pod.owner}
         workloads = [Workload("ReplicaSet", "shop", name, f"u-{name}", replicas=9) for name in sorted(owners)]
-        gate = Gate(Facts(ClusterObjects(self.nodes, self.pods, workloads), now=NOW), self.rules, self.history)
+        objects = ClusterObjects(self.nodes, self.pods, workloads, budgets)
+        gate = Gate(Facts(objects, now=NOW), self.rules, self.history)
         order = sorted(range(len(self.nodes)), key=lambda row: self.nodes[row].name)
         peak = None if self.peak is None else _table(self.peak)[order]
         aims = replace(self.aims, no_peak=True) if self.peak is None else self.aims
@@ -284,3 +286,32 @@ def test_rebalance_does_not_spread_what_consolidate_packs() -> None:
     assert replace(packed, aims=Aims(packed=True)).plan("rebalance").steps == ()
     tight = replace(packed, aims=Aims(packed=True, target_high=packed.load[0] - 0.05))
     assert {step.source for step in tight.plan("rebalance").steps} == {"n0"}
+
+
+def test_a_node_with_two_pods_of_a_workload_is_emptied_one_by_one_under_its_budget() -> None:
+    """Nine pods of one workload, of which one may be unavailable: one is moved in each plan, like in a drain."""
+    rules = replace(FREE, max_unavailable=EvictionLimit(1), min_pod_age=0.0)
+    world = a_world([*spread_out(2), a_pod("p3-2", "n3")], rules=rules)
+    for left in (1, 0):
+        plan = world.plan()
+        assert plan.empty == ("n0",)
+        [step] = plan.steps
+        assert (step.source, step.gain) == ("n0", 0.5 if left else 1.0)
+        pods = [
+            msgspec.structs.replace(pod, node=step.target, uid=f"{pod.uid}'") if f"shop/{pod.name}" == step.pod else pod
+            for pod in world.pods
+        ]
+        assert sum(pod.node == "n0" for pod in pods) == left
+        tainted = a_node("n0", taints=(Taint(EMPTY, "", "PreferNoSchedule"),))
+        world = a_world(pods, (tainted, *world.nodes[1:]), rules=rules)
+    assert world.plan().empty == ("n0",)
+
+
+def test_a_node_whose_pods_no_budget_ever_lets_go_is_not_begun() -> None:
+    budget = DisruptionBudget("shop", "web", parse("app=web"), 0, never="it allows none")
+    pods = [a_pod(f"a{node}", f"n{node}") for node in range(4)]
+    pods += [a_pod(f"b{node}", f"n{node}", labels={"app": "web"}) for node in range(4)]
+    world = a_world(pods, rules=replace(FREE, min_pod_age=0.0))
+    assert world.plan().empty == ("n0",)
+    assert world.plan(budgets=[msgspec.structs.replace(budget, never="")]).empty == ("n0",)
+    assert world.plan(budgets=[budget]).empty == ()

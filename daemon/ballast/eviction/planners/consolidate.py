@@ -28,6 +28,7 @@ class Consolidate(BasePlanner):
             may_empty=nodes.may_empty,
             stays=nodes.stays,
             later=nodes.later,
+            never=nodes.never,
             most=aims.consolidate_nodes,
             reserve=aims.nodes_reserve,
             peak=nodes.peak,

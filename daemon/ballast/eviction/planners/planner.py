@@ -110,6 +110,8 @@ class WholeNodes:
     """Pods that end with their node."""
     later: Bools
     """Pods that the gate refuses now, but not for good."""
+    never: Bools
+    """Those of them for which nobody knows when it ends: their nodes are not begun."""
     together: Callable[[Sequence[int]], bool]
     """Whether the gate permits to move all of these pods; then they count as moved."""
     hand_over: Callable[[int], None]

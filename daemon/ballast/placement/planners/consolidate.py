@@ -11,7 +11,7 @@ from ballast.placement.planners.simulated_placement import SimulatedPlacement
 from ballast.placement.planners.step import PlannedMove
 
 Together = Callable[[Sequence[int]], bool]
-"""Asked for the pods of a node: whether all of them may be moved in this plan. If so, they count as moved."""
+"""Asked for pods: whether all of them may be moved in this plan. If so, they count as moved."""
 
 
 TRIED = 50
@@ -23,14 +23,16 @@ class Emptying:
     """What is known of the nodes. Masks are [node] or [pod].
 
     `begun` are nodes that were chosen before, `may_empty` those that may be chosen now. `stays` are pods that go with
-    their node, `later` those that may not be moved now but soon. `most` nodes are emptied at a time, `reserve` of the
-    others may be lost. `peak` [node, resource] is the load at the day's peak, NaN where unknown.
+    their node, `later` those that may not be moved now but soon, `never` those of them that keep a node from being
+    begun. `most` nodes are emptied at a time, `reserve` of the others may be lost. `peak` [node, resource] is the load
+    at the day's peak, NaN where unknown.
     """
 
     begun: Bools
     may_empty: Bools
     stays: Bools
     later: Bools
+    never: Bools
     most: int = 1
     reserve: int = 1
     peak: Floats | None = None
@@ -49,8 +51,9 @@ def consolidate(
 ) -> Iterator[PlannedMove]:
     """Yields steps, already made in `placement`, node by node: those begun before, then those with the fewest pods.
 
-    A node is begun as a whole or not at all. Every node that is empty or becomes so is handed over; of the nodes begun
-    before, one that the others can no longer do without is not. `gain` is a step's share of its node.
+    A node is begun if the others hold all its pods and one of them may be moved now; the rest follow as budgets permit.
+    Every node that is empty or becomes so is handed over; of the nodes begun before, one that the others can no longer
+    do without is not. `gain` is a step's share of its node.
     """
     yield from _Consolidation(placement, movable, emptying, together, hand_over).steps()
 
@@ -115,10 +118,12 @@ class _Consolidation:
         if moves is None:
             return
         self._hand_over(row)
-        share = 1 / len(moves)
+        yield from self._leave(row, moves)
+
+    def _leave(self, row: int, moves: Sequence[tuple[int, int]]) -> Iterator[PlannedMove]:
         for pod, target in moves:
             if self._movable[pod] and self._together([pod]):
-                yield self._step(pod, row, target, share)
+                yield self._step(pod, row, target, 1 / len(moves))
             else:
                 # It is not moved in this plan, so what follows has to count it where it runs.
                 self._placement.move(pod, row)
@@ -132,23 +137,23 @@ class _Consolidation:
                 return
             pods = self._pods(row)
             within = self._given.limit is None or self._made + len(pods) <= self._given.limit
-            # A node is begun only if this plan moves every pod of it that needs another node: none of them is ending.
+            # A node is begun only if every pod of it that needs another node may be moved, now or soon: none is ending.
             whole = len(pods) == np.count_nonzero(self._needs & (self._placement.on == row))
-            if not (within and whole and self._movable[pods].all()):
+            if not (within and whole and self._may_go(row)) or self._given.never[pods].any():
                 continue
             tried += 1
             before = self._room
             moves = self._placed(row, self._others & pool & ~_rows([row], pool), before.ceiling)
             if moves is None:
                 continue
-            if moves and not self._together([pod for pod, _ in moves]):
-                self._undo(moves, row, before)
+            steps = list(self._leave(row, moves))
+            if moves and not steps:
+                self._room = before
                 continue
             left -= 1
             self._others[row] = False
             self._hand_over(row)
-            for pod, target in moves:
-                yield self._step(pod, row, target, 1 / len(moves))
+            yield from steps
 
     def _placed(self, row: int, others: Bools, ceiling: Floats) -> list[tuple[int, int]] | None:
         """(pod, target) for all pods of a node, already moved; None, and nothing moved, if `others` cannot take them
