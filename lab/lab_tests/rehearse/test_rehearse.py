@@ -93,12 +93,17 @@ def test_parts_that_are_off_do_nothing(run: Run, tmp_path: Path) -> None:
     assert {**runs["quiet"], "name": "as-it-was"} == runs["as-it-was"]
 
 
-def test_without_landing_only_overloaded_nodes_are_relieved(run: Run, tmp_path: Path) -> None:
-    """n1 is at 95 %: pods leave it, for wherever the stock scheduler puts them, until it is below 90 %."""
+@pytest.mark.parametrize(("pods", "planners"), [(19, ["relieve"]), (17, [])])
+def test_without_landing_only_overloaded_nodes_are_relieved(
+    run: Run, tmp_path: Path, pods: int, planners: list[str]
+) -> None:
+    """n1 is at 95 %: pods leave it at once, for wherever the stock scheduler puts them. At 85 % they stay."""
     (tmp_path / "none.yaml").write_text("eviction: {landing: none}\n")
-    none = by_name(rehearsed(run, hot_world().write(tmp_path / "r"), "--settings", tmp_path / "none.yaml"))["none"]
-    assert list(none["evictions"]["by_planner"]) == ["relieve"]
-    assert none["node_hours_above"]["0.9"]["value"] < 1 < none["node_hours_above"]["0.8"]["value"]
+    world = hot_world(pods=pods).write(tmp_path / "r")
+    none = by_name(rehearsed(run, world, "--settings", tmp_path / "none.yaml"))["none"]
+    assert list(none["evictions"]["by_planner"]) == planners
+    assert none["node_hours_above"]["0.9"]["value"] < 0.5
+    assert (none["node_hours_above"]["0.8"]["value"] > 1) is not bool(planners)
 
 
 def test_several_settings_are_compared(run: Run, tmp_path: Path) -> None:

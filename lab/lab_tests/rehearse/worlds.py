@@ -99,9 +99,9 @@ class World:
                     yield (BEGIN + at, node, *(sum(each[part] for each in used) for part in (0, 1)))
 
 
-def hot_world(minutes: int = 120) -> World:
+def hot_world(minutes: int = 120, pods: int = 19) -> World:
     """n1 is at 95 % of its cores by nineteen pods of four workloads; the other three nodes are at a tenth."""
-    hot = [RecordedPod(f"w{number % 5}-{number}", "n1", 0.5, GIB / 4, f"w{number % 5}") for number in range(19)]
+    hot = [RecordedPod(f"w{number % 5}-{number}", "n1", 0.5, GIB / 4, f"w{number % 5}") for number in range(pods)]
     calm = [
         RecordedPod(f"w{app}-{node}-{number}", node, 0.1, GIB / 4, f"w{app}")
         for node in ("n2", "n3", "n4")

@@ -133,7 +133,10 @@ class Moments:
         )
         day = self.day.loads(snapshot)
         recent = self._evictor.pending(snapshot.shortest.seconds)
-        changes = {**self._evictor.pending(), **{name: recent.get(name, {}) for name in bare.history.overloaded}}
+        changes: Mapping[str, Mapping[str, float]] = {
+            **self._evictor.pending(),
+            **{name: recent.get(name, {}) for name in bare.history.overloaded},
+        }
         if imagined:
             changes = effect.sum_of((changes, self.shadow.changes()))
         moment = with_loads(bare, snapshot, changes, self._errors.newest, day)
