@@ -196,11 +196,12 @@ def test_eviction_has_the_rights_to_move_pods(release: Release, shop: str) -> No
         [one, *_] = eventually("the API tells of it", lambda: release.answer("/api/v1/evictions")["recent"])
         assert (one["from"], one["kind"], one["why"] != "") == ("busy", "relieve", True)
         jsonschema.validate(one, {"$ref": "#/components/schemas/Eviction", "components": DOCUMENT["components"]})
-        acting = {("create", "pods/eviction"), ("create", "events")}
+        acting = {("create", "pods/eviction"), ("create", "events"), ("create", "pods")}
         eventually("Events are sent", lambda: acting <= writes(release.cluster.audit.calls(user=me, since=begun)))
     calls = release.cluster.audit.calls(user=me, since=begun)
     assert not forbidden(calls)
     assert writes(calls) - KEEPING == acting
+    assert all("dryRun=All" in call.uri for call in calls if (call.verb, call.resource) == ("create", "pods"))
     assert release.granted_writes("ballast") == KEEPING | acting
 
 

@@ -119,12 +119,14 @@ class LeaderPage:
 
     def _address(self) -> str:
         """The beginning of the leader's URLs. Raises ClusterError."""
-        now = self._clock.monotonic()
-        if self._known is None or now - self._known[0] >= KNOWN_FOR:
-            self._known = now, self._read()
-        if not self._known[1]:
+        now, known = self._clock.monotonic(), self._known
+        if known is None or now - known[0] >= KNOWN_FOR:
+            known = now, self._read()
+            # Another thread may have asked before the leader changed: nobody's address is not kept.
+            self._known = known if known[1] else None
+        if not known[1]:
             raise ClusterError("the EndpointSlice of the extender's Service names no other replica")
-        return self._known[1]
+        return known[1]
 
     def _read(self) -> str:
         try:

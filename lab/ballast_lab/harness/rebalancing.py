@@ -76,7 +76,7 @@ def settings(size: Size, mode: str) -> dict[str, str]:
         "BALLAST_EVICTION__PLANNERS": "rebalance",
         "BALLAST_EVICTION__INTERVAL": f"{2 * size.interval}s",
         "BALLAST_EVICTION__MAX_MOVES": str(size.moves),
-        "BALLAST_EVICTION__RATE": f"{size.moves}/1h",
+        "BALLAST_EVICTION__RATE": f"{4 * size.moves}/1h",
         "BALLAST_EVICTION__HIGH": "0.95",
         "BALLAST_EVICTION__TARGET_HIGH": "0.95",
         "BALLAST_EVICTION__CONFIDENCE": "0",

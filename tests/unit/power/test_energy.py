@@ -31,19 +31,21 @@ def spec(**keys: object) -> EnergySpec:
     return EnergySpec.model_validate({"kWh": 60, **keys})
 
 
-def followed(one: PowerPolicy, watts: list[float], rows: list[tuple[int, float]] | None) -> Replay:
+def followed(
+    one: PowerPolicy, watts: list[float], rows: list[tuple[int, float]] | None, apart: int = QUARTER
+) -> Replay:
     """A replay of quarters of an hour, with ticks each minute; the schedule means what the policy says."""
     schedule = None
     if rows is not None:
         assert one.schedule is not None
         schedule = Schedule.of((Fraction(at), Fraction(value)) for at, value in rows).meant(one.schedule)
     counts = {name: place.member.start for name, place in one.places.items()}
-    return replay(one, samples(watts, QUARTER), counts, NO_DEMAND, AS_DECLARED, schedule, interval=Fraction(60))
+    return replay(one, samples(watts, apart), counts, NO_DEMAND, AS_DECLARED, schedule, interval=Fraction(60))
 
 
-def used(ticks: list[Tick]) -> float:
+def used(ticks: list[Tick], apart: int = QUARTER) -> float:
     """kWh that the replicas of these quarters of an hour draw."""
-    return sum(float(tick.drawn or 0) * QUARTER for tick in ticks) / 3_600_000
+    return sum(float(tick.drawn or 0) * apart for tick in ticks) / 3_600_000
 
 
 def days(run: Replay) -> list[list[Tick]]:
@@ -114,18 +116,20 @@ def test_energy_waits_for_the_sun_that_a_schedule_tells() -> None:
 def test_a_period_never_uses_more_than_its_energy(data: st.DataObject) -> None:
     draw = data.draw
     per, kwh = draw(st.sampled_from(["1h", "6h", "24h"])), draw(st.integers(1, 60))
-    keys: dict[str, object] = {"independents": SITE, "energy": {"kWh": kwh, "per": per}}
+    site = [{**SITE[0], "replicas": 0}]  # Nothing is drawn before the first decision.
+    keys: dict[str, object] = {"independents": site, "energy": {"kWh": kwh, "per": per}}
     rows = None
     if draw(st.booleans()):
         kind = draw(st.sampled_from([{"as": "carbon"}, {"as": "price"}, {}]))
         keys |= {"schedule": {"csv": "unused", **kind}}
         rows = [(at * QUARTER, float(draw(st.integers(0, 5000)))) for at in range(0, 96, draw(st.integers(1, 30)))]
     feed = draw(st.lists(st.integers(0, 6000), min_size=96, max_size=96))
-    run = followed(policy(**keys), [float(watts) for watts in feed], rows)
-    length = {"1h": 4, "6h": 24, "24h": 96}[per]
+    # A row a minute, so that the ticks show all that was drawn.
+    run = followed(policy(**keys), [float(watts) for watts in feed for _ in range(15)], rows, 60)
+    length = {"1h": 60, "6h": 360, "24h": 1440}[per]
     # A fall of the feed by more than half waits a sample; energy does not.
-    for first in range(0, 96, length):
-        assert used(list(run.ticks[first : first + length])) <= kwh + 1e-3
+    for first in range(0, 1440, length):
+        assert used(list(run.ticks[first : first + length]), 60) <= kwh + 1e-3
 
 
 def test_periods_begin_at_midnight_of_the_time_zone() -> None:

@@ -129,6 +129,16 @@ def test_an_address_that_is_none_is_not_asked(found: dict[str, Any]) -> None:
         page_of({SLICE: found} if found else {}).get("/api/v1/plans", {})
 
 
+def test_a_slice_that_named_nobody_is_read_again_at_once() -> None:
+    api = FakeApi({SLICE: {"metadata": {}, "endpoints": []}})
+    page = LeaderPage(api, FakeClock(), path=SLICE, pod="two", tls=None, standing_by=lambda: None)  # type: ignore[arg-type]
+    with pytest.raises(LeaderUnreachable, match="names no other replica"):
+        page.get("/api/v1/plans", {})
+    with serving(leading()) as port:
+        api.objects[SLICE] = endpoint_slice(port)
+        assert page.get("/api/v1/plans", {}).status == 200
+
+
 def test_metrics_that_only_a_leader_knows_are_absent_on_a_standby() -> None:
     metrics, board = Metrics(), Board()
     Conditions(FakeClock(), metrics)
