@@ -111,7 +111,7 @@ def test_energy_waits_for_the_sun_that_a_schedule_tells() -> None:
     assert max(tick.total for tick in first.ticks) == 98
 
 
-@properties.examples(60)
+@properties.examples(20)
 @given(st.data())
 def test_a_period_never_uses_more_than_its_energy(data: st.DataObject) -> None:
     draw = data.draw
