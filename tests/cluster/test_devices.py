@@ -74,7 +74,7 @@ def pods_of(work: TraceWorkload, kinds: list[int]) -> list[Json]:
     return found
 
 
-@pytest.mark.timeout(400)
+@pytest.mark.timeout(600)
 def test_more_devices_are_in_use(cluster: ControlPlane, installed: Installed, tmp_path: Path) -> None:
     work = workload(200)
     kinds = work.arrivals(FIRST_SEED)[0].tolist()
@@ -87,17 +87,21 @@ def test_more_devices_are_in_use(cluster: ControlPlane, installed: Installed, tm
     names = add_nodes(cluster.api, nodes_of(work))
     with scheduler(cluster, STOCK):
         stock = share(place(cluster, pods, within=180))
-    sweep(cluster.api)
-    add_nodes(cluster.api, nodes_of(work))
-    with (
-        ballast(cluster, installed, tmp_path, dict.fromkeys(names, LOAD)) as daemon,
-        scheduler(cluster, extender_profile(daemon.url, "default-scheduler"), patient=True),
-    ):
-        ours = share(place(cluster, pods, within=180))
     simulated = share_in_process(work)
-    print(f"devices in use: stock {stock:.1f} %, extender {ours:.1f} %, simulated {simulated:.1f} %")
-    assert ours >= stock
-    assert ours >= simulated - 1
+    print(f"devices in use: stock {stock:.1f} %, simulated {simulated:.1f} %")
+    # The default strategy looks at the load first, so it may leave a few devices more.
+    for strategy, behind in (("dominant-residual", 1), ("load-aware", 2)):
+        sweep(cluster.api)
+        add_nodes(cluster.api, nodes_of(work))
+        loads = dict.fromkeys(names, LOAD)
+        with (
+            ballast(cluster, installed, tmp_path, loads, BALLAST_EXTENDER__STRATEGY=strategy) as daemon,
+            scheduler(cluster, extender_profile(daemon.url, "default-scheduler"), patient=True),
+        ):
+            ours = share(place(cluster, pods, within=180))
+        print(f"devices in use: {strategy} {ours:.1f} %")
+        assert ours >= stock
+        assert ours >= simulated - behind
 
 
 def share_in_process(work: TraceWorkload) -> float:

@@ -61,7 +61,9 @@ class Audit:
 
     def _read(self, since: int) -> Iterator[Call]:
         with self.path.open("rb") as log:
-            log.seek(since)
+            if since:
+                log.seek(since - 1)
+                log.readline()  # The rest of a line that was being written then.
             for line in log:
                 if not line.endswith(b"\n"):  # still being written
                     return
