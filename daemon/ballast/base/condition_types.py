@@ -281,6 +281,11 @@ CONDITION_TYPES: Mapping[str, ConditionType] = {
         "Pods of a batch were released without a plan.",
         "Read the message; check the rights of batch on pods.",
     ),
+    "StateRolledBack": ConditionType(
+        "ballast-state was set back to an older copy",
+        "ConfigMap ballast-state is older than what the Lease knows; until their time is over, rates count as used up.",
+        "Find who restored it (a backup, GitOps, `kubectl replace`), and leave ballast-state out there.",
+    ),
     "StateNotSaved": ConditionType(
         "ballast-state cannot be saved",
         "ConfigMap ballast-state cannot be written.",

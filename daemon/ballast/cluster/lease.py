@@ -15,12 +15,22 @@ import structlog
 from ballast.base.clock import Clock
 from ballast.base.errors import ClusterError, Conflict, NotFound
 from ballast.base.metrics import Metrics
+from ballast.base.text import printable
 from ballast.cluster.client import KubeApi
 from ballast.cluster.objects import wire
+from ballast.cluster.state import StateAge
 from ballast.cluster.threads import going
 from ballast.cluster.write import FIELD_MANAGER, Result, Write, WriteOutcome, WriteTarget, object_path, record
 
 STOP_PATIENCE = 2.0
+
+LONGEST_FOREIGN = 300.0
+"""Seconds without a renewal after which a Lease is free, whatever duration its holder wrote."""
+
+SAVES = "ballast.dev/state-saves"
+"""Annotation of the Lease: how often `ballast-state` was saved."""
+
+_NAMED = 100
 _log = structlog.get_logger("lease")
 _decoder = msgspec.json.Decoder(wire.Lease)
 
@@ -138,8 +148,12 @@ class Elector(Leadership):
         name: str,
         identity: str,
         times: LeaseTimes | None = None,
+        age: StateAge | None = None,
     ) -> None:
+        """`age` goes into the Lease with each renewal, and is learned from it."""
         super().__init__()
+        self._age = age or StateAge()
+        self._oddity: str | None = None
         self.identity = identity
         self._api = api
         self._clock = clock
@@ -199,7 +213,7 @@ class Elector(Leadership):
         try:
             with suppress(Conflict):
                 self._attempt()
-            self.problem = None
+            self.problem = self._oddity
         except ClusterError as error:
             if self.problem is None:
                 _log.warning("cannot renew or acquire the Lease; trying again", problem=str(error))
@@ -229,6 +243,7 @@ class Elector(Leadership):
             lease = None
         if self._stop.is_set():
             return
+        self._oddity = None
         if lease is None or self._free(lease):
             self._take(lease)
         else:
@@ -237,13 +252,21 @@ class Elector(Leadership):
     def _free(self, lease: dict[str, Any]) -> bool:
         now = self._clock.monotonic()
         version = lease["metadata"].get("resourceVersion", "")
+        self._age.see((lease["metadata"].get("annotations") or {}).get(SAVES))
         if version != self._seen[0]:
             self._seen = (version, now)
         spec = lease.get("spec") or {}
         self._holder = spec.get("holderIdentity") or ""
         if not self._holder or self._holder == self.identity:
             return True
-        return now - self._seen[1] >= max(self._times.duration, float(spec.get("leaseDurationSeconds") or 0))
+        duration = float(spec.get("leaseDurationSeconds") or 0)
+        free = now - self._seen[1] >= max(self._times.duration, min(duration, LONGEST_FOREIGN))
+        if duration > LONGEST_FOREIGN and not free:
+            self._oddity = (
+                f"Lease {self._namespace}/{self._name} of {printable(self._holder, _NAMED)} asks others to wait "
+                f"{duration:.0f} s; {LONGEST_FOREIGN:.0f} s count. Delete the Lease if nobody renews it."
+            )
+        return free
 
     def _take(self, lease: dict[str, Any] | None) -> None:
         """Creates, acquires or renews. Raises Conflict if someone was quicker; then it is theirs."""
@@ -289,6 +312,9 @@ class Elector(Leadership):
             "kind": "Lease",
             "metadata": {"name": self._name, "namespace": self._namespace},
         }
+        if self._age.saves:
+            annotations = {**(base["metadata"].get("annotations") or {}), SAVES: str(self._age.saves)}
+            base = {**base, "metadata": {**base["metadata"], "annotations": annotations}}
         write = Write(
             kind="lease",
             part=None,

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import msgspec
 
+from ballast.base.clock import Clock, SystemClock
 from ballast.base.errors import NOT_JSON, ClusterError, NotFound
 from ballast.cluster.client import KubeApi
 from ballast.cluster.objects import wire
@@ -73,7 +74,11 @@ CHUNK = 100_000
 """Characters of a value in one piece."""
 
 INDEX = "parts"
-_RESERVED = ("schema", INDEX)
+SAVES, SET_BACK = "saves", "set-back"
+"""Keys: how often the state was saved, and when it was last found set back (Unix seconds)."""
+
+_STAMPS = (SAVES, SET_BACK)
+_RESERVED = ("schema", INDEX, *_STAMPS)
 
 
 class Location(msgspec.Struct, array_like=True, frozen=True):
@@ -198,17 +203,53 @@ class _StoredState:
         return {number: part.data for number, part in self.parts.items()}
 
 
-class StateStore:
-    """Every write is against the version that was read, so a former leader cannot overwrite its successor."""
+def _unstamped(main: Mapping[str, str]) -> dict[str, str]:
+    return {key: value for key, value in main.items() if key not in _STAMPS}
 
-    def __init__(self, api: KubeApi, writer: Writer, namespace: str) -> None:
+
+class StateAge:
+    """How often the state was saved, as far as this process knows: from its own saves, and from the Lease."""
+
+    def __init__(self) -> None:
+        self.saves = 0
+
+    def see(self, text: str | None) -> int:
+        """What a Lease or a ConfigMap says; 0 where that is no count."""
+        saves = int(text) if text and text.isascii() and text.isdecimal() and len(text) <= _LONGEST_COUNT else 0
+        self.saves = max(self.saves, saves)
+        return saves
+
+
+_LONGEST_COUNT = 15
+
+
+class StateStore:
+    """Every write is against the version that was read, so a former leader cannot overwrite its successor.
+
+    Each save counts. A ConfigMap with a smaller count than the Lease's was set back, by a restore or by somebody.
+    """
+
+    def __init__(
+        self, api: KubeApi, writer: Writer, namespace: str, clock: Clock | None = None, age: StateAge | None = None
+    ) -> None:
+        """`age` is shared with who renews the Lease."""
         self._api = api
         self._writer = writer
         self._namespace = namespace
+        self._clock = clock or SystemClock()
+        self._age = age or StateAge()
+        self.set_back: float | None = None
+        """When the state was last found set back, Unix seconds."""
+        self._noticed = 0
 
     def read(self) -> Mapping[str, str]:
         """Its keys, without `schema`; empty where there is none. Raises ClusterError."""
         return self._read().keys
+
+    def check_age(self) -> None:
+        """Notices a state that was set back while nothing else reads it. Raises ClusterError."""
+        known = self._age.saves
+        self._judge_age(read(self._api, self._namespace, NAME).data, known)
 
     def update(self, change: Callable[[dict[str, str]], Mapping[str, str]], *, reason: str) -> WriteOutcome:
         """Replaces the keys by what the pure function `change` makes of them; again after a conflict.
@@ -231,13 +272,19 @@ class StateStore:
         layout = lay_out(keys, stored.main.data, stored.data)
         if layout is None:
             return self._writer.record(self._refuse(keys, stored, reason))
-        if layout.main == stored.main.data:
+        before = stored.main.data
+        stamps = {SAVES: str(self._age.saves + 1)} | (
+            {} if self.set_back is None else {SET_BACK: f"{self.set_back:.0f}"}
+        )
+        if layout.main == _unstamped(before) and stamps.get(SET_BACK) == before.get(SET_BACK):
             return WriteOutcome(self._writing(0, stored.main, layout.main, reason), Result.DONE, "nothing to change")
         for number, data in layout.parts.items():
             outcome = self._writer.submit(self._writing(number, stored.parts[number], data, reason))
             if outcome.result is not Result.DONE:
                 return outcome
-        outcome = self._writer.submit(self._writing(0, stored.main, layout.main, reason))
+        outcome = self._writer.submit(self._writing(0, stored.main, {**layout.main, **stamps}, reason))
+        if outcome.result is Result.DONE:
+            self._age.see(stamps[SAVES])
         if outcome.result is Result.DONE and layout.main["schema"] == SCHEMA:
             for number, part in stored.parts.items():
                 self._writer.submit(self._writing(number, part, {}, "the state is in one ConfigMap again"))
@@ -260,7 +307,9 @@ class StateStore:
         """Again where a part was rewritten between two reads."""
         missing: Exception | None = None
         for _ in range(_ATTEMPTS):
+            known = self._age.saves  # before it is read: another thread may save meanwhile
             main = read(self._api, self._namespace, NAME)
+            self._judge_age(main.data, known)
             schema = main.data.get("schema", SCHEMA)
             if schema not in (SCHEMA, SPLIT):
                 raise ClusterError(
@@ -282,6 +331,13 @@ class StateStore:
             f"ConfigMap {self._namespace}/{NAME} names parts that cannot be read ({missing}); restore {NAME}-1 to "
             f"{NAME}-{PARTS}, or delete {NAME} to forget open plans."
         ) from missing
+
+    def _judge_age(self, data: Mapping[str, str], known: int) -> None:
+        earlier = data.get(SET_BACK, "")
+        if earlier.isdecimal() and len(earlier) <= _LONGEST_COUNT:
+            self.set_back = max(float(earlier), self.set_back or 0.0)
+        if self._age.see(data.get(SAVES)) < known and (self.set_back is None or known > self._noticed):
+            self.set_back, self._noticed = self._clock.wall(), known
 
     def _part(self, number: int) -> ConfigMapStore:
         if number < 1:

@@ -1,5 +1,6 @@
 """What was evicted before: in earlier cycles, and so far in this plan. Without any of it every such check is met."""
 
+import math
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -31,6 +32,8 @@ class History:
     """Those that count against the common rates."""
     of_own_rate: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
     """Those that count against rates of their own, by the name of that (`rules.own_rate`)."""
+    set_back: float = -math.inf
+    """When what was written down of evictions was last found set back: what happened since the copy is not known."""
     known: frozenset[str] = frozenset()
     """UIDs of pods that were evicted, or may have been: a leader that was killed, or got no answer, does not say."""
     by_planner: Mapping[str, tuple[float, ...]] = field(default_factory=dict)

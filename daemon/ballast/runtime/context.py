@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Callable, Iterable, Sequence
+from datetime import UTC, datetime
 from typing import Protocol
 
 import structlog
@@ -19,7 +20,7 @@ from ballast.cluster.identity import own_identity, own_namespace
 from ballast.cluster.lease import AlwaysLeader, Elector, Leadership
 from ballast.cluster.ledger_book import LedgerBook
 from ballast.cluster.objects.decoding import annotation_filter
-from ballast.cluster.state import StateStore
+from ballast.cluster.state import NAME, StateAge, StateStore
 from ballast.cluster.switches import Switches
 from ballast.cluster.threads import going
 from ballast.cluster.workload_cache import WorkloadCache
@@ -37,7 +38,8 @@ def build_context(settings: Settings, clock: Clock | None, *, kinds: Iterable[st
     api = connect(settings.cluster, metrics)
     identity = own_identity()
     prefix = settings.publishing.prefix
-    leadership = _leadership(settings, api, machine, metrics, namespace, identity)
+    age = StateAge()
+    leadership = _leadership(settings, api, machine, metrics, namespace, identity, age)
     switches = Switches(api, machine, metrics, namespace)
     events = Events(api, machine, metrics, instance=identity)
     writer = Writer(
@@ -55,7 +57,7 @@ def build_context(settings: Settings, clock: Clock | None, *, kinds: Iterable[st
         leading=leadership.is_leader,
         events=events,
     )
-    state = StateStore(api, writer, namespace)
+    state = StateStore(api, writer, namespace, clock or machine, age)
     return Context(
         settings=settings,
         clock=clock or machine,
@@ -84,12 +86,13 @@ def build_context(settings: Settings, clock: Clock | None, *, kinds: Iterable[st
 
 
 def _leadership(
-    settings: Settings, api: KubeApi, clock: Clock, metrics: Metrics, namespace: str, identity: str
+    settings: Settings, api: KubeApi, clock: Clock, metrics: Metrics, namespace: str, identity: str, age: StateAge
 ) -> Leadership:
     lease = settings.lease
     if not lease.enabled:
         return AlwaysLeader(metrics)
-    return Elector(api, clock, metrics, namespace=lease.namespace or namespace, name=lease.name, identity=identity)
+    where = lease.namespace or namespace
+    return Elector(api, clock, metrics, namespace=where, name=lease.name, identity=identity, age=age)
 
 
 log = structlog.get_logger("ballast")
@@ -105,6 +108,33 @@ class Savable(Protocol):
 
     def save(self) -> WriteOutcome | None:
         """Writes it if that is due, else returns None. Raises ClusterError."""
+
+
+class StateAgeReport:
+    """Looks whether the state was set back, and says so for as long as rates count as used up."""
+
+    def __init__(self, context: Context) -> None:
+        eviction = context.settings.eviction
+        self._context = context
+        self._spent_for = max([float(eviction.workload_window), *(float(rate.per) for rate in eviction.rate)])
+
+    def save(self) -> None:
+        """Raises ClusterError."""
+        context = self._context
+        context.state.check_age()
+        since, message = context.state.set_back, None
+        if since is not None and context.clock.wall() - since < self._spent_for:
+            noticed, until = (_stamp(time) for time in (since, since + self._spent_for))
+            message = (
+                f"ConfigMap {context.namespace}/{NAME} was set back to an older copy, noticed {noticed}. What was "
+                "evicted or begun after that copy is forgotten; the rates of evictions count as used up, the longest "
+                f"until {until}"
+            )
+        context.conditions.report("StateRolledBack", "OlderCopy", message)
+
+
+def _stamp(time: float) -> str:
+    return f"{datetime.fromtimestamp(time, UTC):%Y-%m-%d %H:%M} UTC"
 
 
 class StateSaver:

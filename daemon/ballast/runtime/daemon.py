@@ -34,7 +34,7 @@ from ballast.jobs.publishing import PublishingJob
 from ballast.jobs.snapshot import CLAIM_KINDS, ResourceClaims, SnapshotJob
 from ballast.model.limits import by_resource
 from ballast.model.snapshot import Snapshot
-from ballast.runtime.context import StateSaver, build_context
+from ballast.runtime.context import StateAgeReport, StateSaver, build_context
 from ballast.runtime.health import Alive, Health, Loop, LoopKind
 from ballast.runtime.ledger import LedgerReader
 from ballast.runtime.long_history import LongHistory
@@ -124,7 +124,9 @@ class Daemon:
 
         self._endpoint = _endpoint(context)
         self._saved = SavedConditions(context.conditions, context.state, context.machine_clock)
-        self.state_saver = StateSaver((self._saved, context.ledger), context.leadership.is_leader)
+        self.state_saver = StateSaver(
+            (StateAgeReport(context), self._saved, context.ledger), context.leadership.is_leader
+        )
         self.scheduler = JobScheduler(context.clock, context.metrics, self._record)
         self._schedule()
         health = Health(context, board, self._with_threads, self.scheduler.overdue, self._loops)

@@ -14,6 +14,7 @@ from ballast.base.clock import SystemClock
 from ballast.base.errors import Conflict, Forbidden, Unreachable
 from ballast.base.metrics import Metrics
 from ballast.cluster.lease import AlwaysLeader, Elector, LeaseTimes, read_lease
+from ballast.cluster.state import StateAge
 from ballast.cluster.write import Result, WriteOutcome, WriteTarget
 from tests.properties import examples
 from tests.worlds.clock import FakeClock
@@ -549,3 +550,31 @@ def test_a_standby_says_who_leads_instead(holder: str, problem: str | None, word
     replica = elector(FakeApi(), FakeClock(), "a")
     replica._holder, replica.problem = holder, problem
     assert replica.standing_by() == f"standing by: {words}"
+
+
+def test_a_foreign_lease_of_years_is_waited_for_five_minutes_and_told() -> None:
+    api, clock = FakeApi({PATH: a_lease("other", leaseDurationSeconds=10**8)}), FakeClock()
+    waiting = elector(api, clock, "a")
+    waiting.tick()
+    assert waiting.problem is not None
+    assert "of other asks others to wait 100000000 s; 300 s count" in waiting.problem
+    clock.advance(299)
+    waiting.tick()
+    assert not waiting.is_leader()
+    clock.advance(1)
+    waiting.tick()
+    assert waiting.is_leader()
+    assert waiting.problem is None
+
+
+def test_the_lease_tells_how_often_the_state_was_saved() -> None:
+    api, clock = FakeApi(), FakeClock()
+    saved, read = StateAge(), StateAge()
+    saved.see("7")
+    times = {"namespace": "ns", "name": "ballast"}
+    first = Elector(api, clock, Metrics(), identity="a", age=saved, **times)  # type: ignore[arg-type]
+    second = Elector(api, clock, Metrics(), identity="b", age=read, **times)  # type: ignore[arg-type]
+    first.tick()
+    second.tick()
+    assert api.objects[PATH]["metadata"]["annotations"] == {"ballast.dev/state-saves": "7"}
+    assert read.saves == 7

@@ -156,11 +156,11 @@ def test_a_large_state_lies_in_parts_and_is_read_whole(rig: WriterRig, state: St
 
 def test_a_reader_of_one_configmap_is_told_of_parts_and_survives_without(rig: WriterRig, state: StateStore) -> None:
     state.update(lambda keys: {"conditions": "[]"}, reason="t")
-    assert rig.api.objects[PATH]["data"] == {"conditions": "[]", "schema": "1"}
+    assert rig.api.objects[PATH]["data"] == {"conditions": "[]", "schema": "1", "saves": "1"}
     state.update(lambda keys: LARGE, reason="t")
     assert rig.api.objects[PATH]["data"]["schema"] not in ("1", "2"), "it refuses any schema but its own"
     state.update(lambda keys: {"conditions": "[1]"}, reason="t")
-    assert rig.api.objects[PATH]["data"] == {"conditions": "[1]", "schema": "1"}
+    assert rig.api.objects[PATH]["data"] == {"conditions": "[1]", "schema": "1", "saves": "3"}
     assert sum(sizes(rig).values()) < 100, "the parts are empty again"
 
 

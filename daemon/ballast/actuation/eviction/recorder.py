@@ -1,5 +1,6 @@
 """What evictions have done so far: plans under way and past evictions, in memory and in `ballast-state`."""
 
+import math
 import threading
 from collections import deque
 from collections.abc import Mapping, Sequence
@@ -33,6 +34,7 @@ class EvictionRecorder:
     """
 
     def __init__(self, state: StateStore, replacements: ReplacementReservations) -> None:
+        self._state = state
         self._journal = Journal(state)
         self._replacements = replacements
         self._lock = threading.Lock()
@@ -99,6 +101,7 @@ class EvictionRecorder:
                 awaited=frozenset(step.workload for step in steps if step.workload is not None),
                 replacements=len(steps),
                 api_errors=api_errors,
+                set_back=-math.inf if self._state.set_back is None else self._state.set_back,
             )
 
     def look(self, pods: Sequence[Pod], nodes: Sequence[Node]) -> None:

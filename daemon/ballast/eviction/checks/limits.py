@@ -12,6 +12,7 @@ from ballast.eviction.time_windows import closed
 from ballast.model.duration import DAY
 
 _ROUNDING = 1e-9
+_SET_BACK = "ballast-state was set back, so its evictions count as used up"
 _UNITS = ((DAY, "d"), (HOUR, "h"), (MINUTE, "min"))
 
 
@@ -61,6 +62,8 @@ def workload_window(case: CheckInput) -> CheckResult:
     key, most = case.workload, _most(case)
     if key is None or most is None:
         return allow("its workload has no limit")
+    if case.facts.now - case.history.set_back < case.rules.workload_window:
+        return refuse(_SET_BACK)
     recent = _since(case.history.workload_evictions.get(key, ()), case.facts.now - case.rules.workload_window)
     if recent and recent + case.tally.workloads[key] >= most:
         return refuse("too many recent evictions of its workload", recent=recent, at_most=most)
@@ -87,6 +90,8 @@ def rate(case: CheckInput) -> CheckResult:
         most = _at_most(limit, case)
         if most is None or (own == OVERLOADED and seconds > HOUR):
             continue
+        if case.facts.now - case.history.set_back < seconds:
+            return refuse(_SET_BACK, window=seconds)
         recent = _since(times, case.facts.now - seconds)
         kept = {} if own else _kept(case, most, seconds)
         numbers = {"recent": recent, "planned": planned, "at_most": most, **kept}
