@@ -34,6 +34,7 @@ def policy_schema() -> dict[str, Schema]:
             each["required"] = [key for key in each.get("required", []) if key != old]
         for key, value in each.get("properties", {}).items():
             each["properties"][key] = {"anyOf": [value, {"type": "null"}]}  # an empty value counts as unset
+    found["policy"]["properties"]["increase"]["anyOf"].append({"const": "auto"})
     moved: dict[str, Schema] = json.loads(json.dumps(found).replace("#/$defs/", "#/definitions/"))
     return moved
 

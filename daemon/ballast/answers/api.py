@@ -304,6 +304,17 @@ class PowerFall(Answer):
     source: Literal["meter", "model"]
 
 
+class RiseWindow(Answer):
+    """What a window for rises would have cost lately, with `increase: auto`."""
+
+    window: Annotated[float, Meta(description="seconds")]
+    actions_per_day: float
+    unused_share: Annotated[
+        float, Meta(description="of the feed's energy: not drawn, or drawn before a replica serves")
+    ]
+    chosen: bool
+
+
 Point = tuple[float, float | None, float | None, float | None, float | None, int | None, str]
 """Unix time, watts, reference, low and high end of the dead band (watts), replicas, state."""
 
@@ -352,6 +363,9 @@ class Policy(Answer):
     ]
     actions: Annotated[Sequence[PowerAction], Meta(description=f"newest first, at most {ACTIONS_KEPT}")]
     falls: Annotated[Sequence[PowerFall], Meta(description=f"newest first, at most {FALLS_KEPT}")]
+    increase: Annotated[
+        Sequence[RiseWindow], Meta(description="with increase: auto the windows it compares, once it knows the feed")
+    ]
 
 
 class Power(Answer):

@@ -180,6 +180,8 @@ def _absolute(policy: PowerPolicy) -> Iterator[str]:
     if policy.energy is not None and not policy.absolute:
         yield "energy is given: expected an absolute budget, with wattsPerReplica for every member. Give it."
     yield from _planned(policy)
+    if policy.increase.auto and not policy.absolute:
+        yield "increase is auto: expected an absolute budget, with wattsPerReplica for every member. Give it."
     if policy.budget is not BudgetKind.ABSOLUTE:
         return
     if policy.paper:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from fractions import Fraction
 from itertools import pairwise
 from statistics import median
@@ -22,6 +22,7 @@ from ballast.power.learning import Meter
 from ballast.power.policy import PowerPolicy
 from ballast.power.sections import Need
 from ballast.power.trim import Doubt
+from ballast.power.waiting import START, LearnedWindow, WindowPrice
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +109,8 @@ class Replay:
     error: Fraction | None
     over: Overload
     unused: Fraction
+    prices: Sequence[WindowPrice] = ()
+    """With `increase: auto`, what each window would have cost."""
 
     def document(self) -> dict[str, Any]:
         """The replay as JSON."""
@@ -130,7 +133,7 @@ class Replay:
                 "worst_watts": _number(self.over.worst_watts),
             },
             "unused": {"watt_hours": _number(self.unused)},
-        }
+        } | ({"increase": [asdict(price) for price in self.prices]} if self.prices else {})
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,6 +180,7 @@ def replay(
     start: Fraction | None = None
     ideal, ledger = Ideal(policy, world.replicas), FeedUtilisation(policy, world.replicas, simulation.watts)
     meter = _SimulatedMeter(policy, world) if simulation.metered or (policy.consumption and simulation.any) else None
+    waiting = LearnedWindow(policy)
     skipping = False
     for sample, is_row in _ticks(samples, None if policy.paper else interval):
         if skipping and not is_row and not _undecided(state, sample):
@@ -194,7 +198,9 @@ def replay(
             sample = replace(sample, leaving=policy.drawn(world.leaving()), unbound=world.unbound(), doubt=doubt)
             if policy.energy is not None:
                 sample = replace(sample, drawn=world.draws(), forecast=schedule)
-        gated, needs = world.within_needs(policy, needed.at(sample.at) if sample.at is not None else {})
+        gated, needs = world.within_needs(
+            waiting.applied(policy), needed.at(sample.at) if sample.at is not None else {}
+        )
         outcome = observe(gated, state, sample, world.counts(), needs, world.autoscaled())
         state = world.follow(outcome)
         actions += world.changed
@@ -202,6 +208,7 @@ def replay(
         # Nothing changes until the next row: the same sample finds the same replicas again.
         skipping = valid and not (moves or world.changed or state.ramp) and state.mode is ControllerMode.STABLE
         if sample.watts is not None and valid and sample.at is not None:
+            waiting.measure(sample.at, sample.watts, sample.bound, world.start_up)
             ending, idle = world.drawn(world.leaving()), world.drawn(world.starting())
             ledger.add(sample.at, sample.watts, world.running(), world.most(needs), ending, idle)
         if not is_row:
@@ -222,7 +229,7 @@ def replay(
         ticks.append(tick)
         if tick.watts is not None and sample.at is not None:
             ideal.compare(tick.watts, tick.total)
-    return Replay(ticks, actions, cancels, ideal.mean(), ledger.over(), ledger.unused())
+    return Replay(ticks, actions, cancels, ideal.mean(), ledger.over(), ledger.unused(), waiting.prices())
 
 
 def _undecided(state: ControllerState, sample: Sample) -> bool:
@@ -334,6 +341,12 @@ class _World:
         for _, name, count in self._ending:
             counts[name] += count
         return counts
+
+    @property
+    def start_up(self) -> float:
+        """Seconds after which a new replica serves, on average over the targets that are given one."""
+        given = self.simulation.start.values()
+        return float(sum(given) / len(given)) if given else START
 
     def starting(self) -> dict[str, int]:
         """Replicas that draw and do not serve yet: the newest ones of those that run."""

@@ -123,10 +123,17 @@ class Side(PolicySection):
 
 
 class Increase(Side):
-    """Defaults of an increase."""
+    """Defaults of an increase; the text `auto` stands for {auto: true}."""
 
     window: Seconds = Fraction(60)
     tolerance: Share = Fraction(4, 100)
+    auto: bool = False
+    """Whether the window is learned; it is the first one then."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _learned(cls, value: Any) -> Any:
+        return {"auto": True} if value == "auto" else value
 
 
 class Decrease(Side):

@@ -319,14 +319,20 @@ def asked(httpserver: HTTPServer, monkeypatch: pytest.MonkeyPatch) -> list[dict[
         queries.append(dict(request.form))
         start, end, step = (float(request.form[name]) for name in ("start", "end", "step"))
         times = [start + i * step for i in range(int((end - start) / step) + 1)]
-        other = request.form["query"] == "other"
-        values = [[at, "100" if other else str(_supply(at))] for at in times if at != START + 30]
+        kind = request.form["query"]
+        values = [[at, _recorded(kind, at)] for at in times if at != START + 30]
         return _success("matrix", [{"metric": {}, "values": values}])
 
     httpserver.expect_request("/api/v1/query").respond_with_handler(now)
     httpserver.expect_request("/api/v1/query_range").respond_with_handler(past)
     monkeypatch.setenv("BALLAST_PROMETHEUS__URL", httpserver.url_for("/").rstrip("/"))
     return queries
+
+
+def _recorded(query: str, at: float) -> str:
+    """A price is below 0 while there is much supply."""
+    supply = _supply(at)
+    return {"other": "100", "price": "-20" if supply == 1000 else "30"}.get(query, str(supply))
 
 
 def _success(kind: str, result: list[dict[str, Any]]) -> Response:
@@ -364,6 +370,12 @@ def test_what_others_use_is_taken_off_the_limit(
     assert [tick["watts"] for tick in result["ticks"][:5]] == [900, 900, None, 900, 400]
     assert result["final"]["total"] == 18
     assert len(asked) == 2
+
+
+def test_negative_prices_of_a_span_are_prices(ballast: Run, asked: list[dict[str, str]], tmp_path: Path) -> None:
+    feed = "{query: price, semantics: price, map: [[0, 1000], [50, 400]]}"
+    result = replayed(ballast, tmp_path / "p.yaml", feed)
+    assert [tick["watts"] for tick in result["ticks"][:5]] == [1000, 1000, None, 1000, 400]
 
 
 def test_a_long_span_is_asked_for_in_pieces(

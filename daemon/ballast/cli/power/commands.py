@@ -256,6 +256,11 @@ def _print_replay(result: Replay) -> None:
         f"Over the feed {float(over.share):.1%} of the time, {_short(over.watt_hours)} Wh, at most "
         f"{_short(over.worst_watts)} W; {_short(result.unused)} Wh left unused."
     )
+    for price in result.prices:
+        typer.echo(
+            f"increase.window {price.window:g}s: {price.actions_per_day:.0f} actions a day, "
+            f"{price.unused_share:.1%} unused{' (chosen)' if price.chosen else ''}."
+        )
     error = "" if result.error is None else f"; mean absolute error {_short(result.error)} replicas"
     typer.echo(
         f"{_counted(len(result.ticks), 'tick')}, {_counted(result.actions, 'action')}, "

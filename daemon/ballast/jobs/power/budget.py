@@ -28,6 +28,7 @@ from ballast.jobs.power.participants import (
     watts_drawn,
 )
 from ballast.jobs.power.report import Action, IdleReason, Inputs, Outcome, TickContext, TickDecision, TickReport
+from ballast.jobs.power.start_times import StartTimes
 from ballast.jobs.power.store import PowerStore, Record, SavedState
 from ballast.power.absolute import metered
 from ballast.power.autoscaled import unmet_demand
@@ -37,6 +38,7 @@ from ballast.power.learning import Meter
 from ballast.power.policy import PowerPolicy
 from ballast.power.sections import Need, NoEffect
 from ballast.power.values import exact
+from ballast.power.waiting import LearnedWindow
 from ballast.telemetry.feeds.budget_feed import Watts
 
 PLAN_LASTS = 600.0
@@ -89,6 +91,8 @@ class PolicyController:
         self._needs = needs
         self._loads = loads
         self._metering = Metering(policy, meter, shadow=shadow)
+        self._waiting = LearnedWindow(policy)
+        self._started = StartTimes()
         self._record: Record | None = None
         self._attempts = 0
         self._tried: set[str] = set()
@@ -133,6 +137,10 @@ class PolicyController:
             statuses = self._targets.read(self.policy)
         except ClusterError as error:
             return replace(inputs, unread=(f"the targets cannot be seen: {error}", str(error)))
+        self._started.see(now.at, statuses)
+        if watts.watts is not None:
+            self._waiting.measure(now.at, watts.watts, watts.bound, self._started.seconds)
+        inputs = replace(inputs, prices=self._waiting.prices())
         participants = self._participants(statuses, now.at, emergency=False)
         learned, missed = self._metering.measure(now, watts.consumed, statuses, participants.counts)
         inputs = replace(inputs, statuses=statuses, participants=participants, learned=learned, missed=missed)
@@ -413,7 +421,7 @@ class PolicyController:
         """The policy within the bounds of the objects."""
         if bounds != self._bounds:
             self._bounds, self._bounded = bounds, self.policy.within(bounds)
-        return self._metering.applied(self._bounded)
+        return self._waiting.applied(self._metering.applied(self._bounded))
 
     def _save(self, record: Record, reason: str) -> str | None:
         try:

@@ -2,7 +2,7 @@
 
 from collections import deque
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from fractions import Fraction
 from itertools import islice
 from operator import is_
@@ -20,6 +20,7 @@ from ballast.answers.api import (
     Policy,
     PolicyState,
     PowerAction,
+    RiseWindow,
     Target,
     TargetNeeds,
 )
@@ -144,6 +145,7 @@ def policy_document(
         draws=list(history.draws),
         actions=list(history.actions),
         falls=[] if history.falls is None else history.falls.newest_first,
+        increase=[RiseWindow(**asdict(price)) for price in report.inputs.prices],
     )
 
 

@@ -17,6 +17,7 @@ from ballast.power.learning import Learned
 from ballast.power.policy import PowerPolicy
 from ballast.power.sections import Need, WhenSilent
 from ballast.power.verification import MissedEffect
+from ballast.power.waiting import WindowPrice
 from ballast.telemetry.feeds.budget_feed import Watts
 
 ZERO = Fraction(0)
@@ -102,6 +103,8 @@ class Inputs:
     """How many times the declared watts are drawn; None where that is not measured."""
     missed: MissedEffect | None = None
     """The newest action whose effect on the measured draw did not come."""
+    prices: Sequence[WindowPrice] = ()
+    """With `increase: auto`, what each window would have cost."""
     record: Record = field(default_factory=Record)
     """The saved state, as far as it is still valid; empty where it was not read."""
     unread: tuple[str, str] | None = None
