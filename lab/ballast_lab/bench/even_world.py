@@ -8,6 +8,7 @@ from zlib import crc32
 import numpy as np
 
 from ballast.base.clock import Clock
+from ballast.eviction.checks.limits import OVERLOADED
 from ballast.model.sample import Floats
 from ballast.runtime.daemon import Daemon
 from ballast_lab.simulator import World
@@ -105,7 +106,8 @@ def noisy_day(folder: Path, nodes: int, each: int, noise: float, minutes: int) -
             _minute(one, daemon)
             hot = min(WINDOW, one.clock.wall() - heated) / WINDOW
             seen += MEAN + (0.95 - MEAN) * hot > HIGH
-            if daemon.eviction.moments._evictor.history().by_planner.get("relieve"):
+            history = daemon.eviction.moments._evictor.history()
+            if history.by_planner.get("relieve") or history.of_own_rate.get(OVERLOADED):
                 return moved, seen
         return moved, None
 
