@@ -6,17 +6,18 @@ ties by the order of the nodes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 import numpy as np
 
+from ballast.extender.decisions import OFTEN
 from ballast.model.devices import MILLI, SHARE_COUNT, SHARE_MILLI
 from ballast.model.sample import Floats, Ints
 from ballast.scoring.devices.columns import Columns, vectors
 from ballast.scoring.dominant_residual import DominantResidual
-from ballast.scoring.profiles import Profile
-from ballast.scoring.residual import NOWHERE, Residuals
+from ballast.scoring.profiles import Arrivals, Profile
+from ballast.scoring.residual import NOWHERE, TOGETHER, steps
 from ballast_lab.experiments.openb.nodes import OpenbNodes
 from ballast_lab.experiments.openb.trace import TraceWorkload
 
@@ -41,9 +42,8 @@ class ResidualPolicy:
 
     def __init__(self, work: TraceWorkload, nodes: OpenbNodes, random: np.random.Generator) -> None:
         self._nodes, self._allowed = nodes, work.allowed[:, nodes.order]
-        columns = Columns(("cpu", "memory"), (), nodes.free.shape[1])
-        counts = np.bincount(work.pods, minlength=len(work.kinds)).astype(float)
-        asked = [
+        self._columns = Columns(("cpu", "memory"), (), nodes.free.shape[1])
+        self._asked = [
             {
                 "cpu": kind.cpu,
                 "memory": kind.memory * MIB,
@@ -51,21 +51,30 @@ class ResidualPolicy:
             }
             for kind in work.kinds
         ]
+        rows = np.arange(len(nodes.cpu))
+        self._whole = self._amounts(rows)
         # Kinds that differ in the models they accept alone ask for the same, and are one profile.
-        profiles: dict[tuple[int, ...], Profile] = {}
-        for each, count in zip(asked, counts.tolist(), strict=True):
-            key = tuple(each.values())
-            before = profiles[key].weight if key in profiles else 0.0
-            profiles[key] = Profile(each, before + count)
-        self._columns = columns
-        self._whole = self._amounts(np.arange(len(nodes.cpu)))
-        criterion = DominantResidual().criterion(list(profiles.values()), columns, self._whole)
-        self._requests = vectors(columns, asked)
-        self._residuals = Residuals(criterion, self._whole, self._whole, limit=len(profiles) + 2)
+        self._requests, self._request = np.unique(vectors(self._columns, self._asked), axis=0, return_inverse=True)
+        self._losses = np.empty((len(self._requests), len(rows)), np.int64)
+        self._begin(work)
+
+    def _begin(self, work: TraceWorkload) -> None:
+        counts = np.bincount(self._request, np.bincount(work.pods, minlength=len(work.kinds)))
+        shown = dict(zip(self._request.tolist(), self._asked, strict=True))
+        self._weigh([Profile(shown[row], count) for row, count in enumerate(counts.tolist())])
+
+    def _weigh(self, profiles: Sequence[Profile]) -> None:
+        """L is by these profiles from now on; nodes with as much free have the same, as lambda is 0 with devices."""
+        self._criterion = DominantResidual().criterion(profiles, self._columns, self._whole)
+        states, state = np.unique(self._states(np.arange(len(self._whole))), axis=0, return_inverse=True)
+        parts = [self._of(states[start : start + TOGETHER]) for start in range(0, len(states), TOGETHER)]
+        losses = np.concatenate(parts)
+        self._kept = {free.tobytes(): of_state for free, of_state in zip(states, losses, strict=True)}
+        self._losses[:] = losses[state].T
 
     def choose(self, kind: int) -> int | None:
         """The least L."""
-        losses = np.where(self._allowed[kind], self._residuals.steps(self._requests[kind]), NOWHERE)
+        losses = np.where(self._allowed[kind], self._losses[self._request[kind]], NOWHERE)
         row = int(losses.argmin())
         return None if losses[row] == NOWHERE else row
 
@@ -75,14 +84,46 @@ class ResidualPolicy:
 
     def changed(self, row: int) -> None:
         """L of this node alone is computed again."""
-        rows = np.array([row])
-        self._residuals.settle(rows, self._amounts(rows))
+        free = self._states(np.array([row]))
+        losses = self._kept.get(free.tobytes())
+        if losses is None:
+            losses = self._kept[free.tobytes()] = self._of(free)[0]
+        self._losses[:, row] = losses
+
+    def _of(self, free: Floats) -> Ints:
+        """[node, request]: L in steps, NOWHERE where a request does not fit."""
+        left, fitting = self._criterion.after(free[:, None], self._requests)
+        before = np.broadcast_to(self._criterion.fitness(free)[:, None], fitting.shape)[fitting]
+        losses = np.full(fitting.shape, NOWHERE)
+        losses[fitting] = steps(before - self._criterion.fitness(np.maximum(left[fitting], 0.0)))
+        return losses
+
+    def _states(self, rows: Ints) -> Floats:
+        """[row, column]: what is free, devices in ascending order."""
+        free = self._amounts(rows)
+        free[:, self._columns.plain :].sort(axis=1)
+        return free
 
     def _amounts(self, rows: Ints) -> Floats:
         nodes = self._nodes
         return np.column_stack(
             [nodes.cpu[rows], nodes.memory[rows] * MIB, nodes.free[rows].sum(axis=1), nodes.free[rows]]
         )
+
+
+class LearnedResidual(ResidualPolicy):
+    """Likewise, with profiles learned from nothing as the extender learns them from the pods that arrive."""
+
+    def _begin(self, work: TraceWorkload) -> None:
+        self._arrivals, self._renew_at = Arrivals(), 1
+
+    def choose(self, kind: int) -> int | None:
+        """The least L by the profiles of the pods so far, this one included."""
+        self._arrivals.learn(self._asked[kind])
+        if self._arrivals.count >= self._renew_at:
+            self._renew_at += min(self._arrivals.count, OFTEN)
+            self._weigh(self._arrivals.profiles())
+        return super().choose(kind)
 
 
 class BestFit:
@@ -258,6 +299,7 @@ def _ways(free: Floats, count: int, milli: int) -> list[tuple[int, Floats]]:
 
 POLICIES: Mapping[str, Callable[[TraceWorkload, OpenbNodes, np.random.Generator], PlacementPolicy]] = {
     "residual": ResidualPolicy,
+    "residual-learned": LearnedResidual,
     "fgd": FragmentationGradient,
     "best-fit": BestFit,
     "random": Random,
