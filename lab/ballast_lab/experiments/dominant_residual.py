@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from statistics import fmean
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,7 @@ from ballast_lab.experiments.redistribution import NONE, rule
 from ballast_lab.experiments.rules import Choice, Residual, Stock
 from ballast_lab.experiments.running import ExperimentRun, outcomes
 from ballast_lab.experiments.scheduling import ScheduleOutcome, gain
-from ballast_lab.experiments.worlds import PODS, RESOURCES, SIZES, LoadWorld
+from ballast_lab.experiments.worlds import PODS, RESOURCES, SIZES, LoadWorld, places
 
 LAMBDAS = (0.0, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0)
 CS = (1.0, 2.0, 3.0, 5.0, 7.0, 10.0, 15.0, 22.0, 30.0, 40.0, 50.0)
@@ -161,10 +162,12 @@ class TableRow:
     volume: float
     accepted: tuple[float, ...]
     moves: float
+    of_lists: Mapping[str, Sequence[float]]
+    """`count`, `gain`, `first` and `volume` of each case."""
 
     def document(self) -> dict[str, Any]:
         """The row as JSON; `accepted` by the names of the sizes."""
-        found: dict[str, Any] = {name: getattr(self, name) for name in self.__dataclass_fields__}
+        found: dict[str, Any] = {name: getattr(self, name) for name in self.__dataclass_fields__ if name != "of_lists"}
         return {**found, "accepted": dict(zip(SIZES, self.accepted, strict=True))}
 
 
@@ -177,10 +180,11 @@ def sweep(
     cs: tuple[float, ...] = CS,
     ties: int = TIES,
     pods: int = PODS,
+    turns: bool = False,
     jobs: int = 1,
     begin: Callable[[int], Callable[[], None]] = lambda total: lambda: None,
 ) -> Sweep:
-    """Runs kube-scheduler, the grid and Ballast's criterion on every list of pods in every world.
+    """Runs kube-scheduler, the grid and Ballast's criterion on every list of pods in every world, or in `turns`.
 
     kube-scheduler runs with `ties` random orders of equal nodes. `redistribution` is one of WAYS. `begin` is called
     with the number of runs and returns a function that is called after each run.
@@ -188,7 +192,7 @@ def sweep(
     stocks = [choice(order) for choice in _STOCKS.values() for order in range(ties)]
     cells = [Residual(lambda_, c, root=False) for lambda_ in lambdas for c in cs]
     choices: list[Choice] = [*stocks, *cells, *_OURS.values()]
-    where = [(world, seed) for world in worlds for seed in seeds]
+    where = places(worlds, seeds, turns=turns)
     runs = [
         ExperimentRun(world, seed, choice, rule(redistribution, choice), pods)
         for world, seed in where
@@ -219,14 +223,19 @@ def _at(case: SweepCase, counts: Floats) -> ScheduleOutcome:
 
 def _row(cells: Sequence[Sequence[ScheduleOutcome]], bases: Sequence[float]) -> TableRow:
     every = [outcome for several in cells for outcome in several]
-    counts = [float(np.mean([each.count for each in several])) for several in cells]
+    means = {
+        key: [float(np.mean([getattr(each, key) for each in several])) for several in cells]
+        for key in ("count", "first", "volume")
+    }
+    gains = [float(gain(count, base)) for count, base in zip(means["count"], bases, strict=True)]
     return TableRow(
-        count=float(np.mean(counts)),
+        count=fmean(means["count"]),
         least=min(each.count for each in every),
         most=max(each.count for each in every),
-        gain=float(np.mean([gain(count, base) for count, base in zip(counts, bases, strict=True)])),
-        first=float(np.mean([each.first for each in every])),
-        volume=float(np.mean([each.volume for each in every])),
+        gain=fmean(gains),
+        first=fmean(means["first"]),
+        volume=fmean(means["volume"]),
         accepted=tuple(float(np.mean([each.accepted[size] for each in every])) for size in range(len(SIZES))),
         moves=float(np.mean([each.moves for each in every])),
+        of_lists={**means, "gain": gains},
     )

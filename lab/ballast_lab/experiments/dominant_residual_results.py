@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
-from ballast_lab.experiments.dominant_residual import PAPER, STOCK, Sweep, TableRow
+from ballast_lab.experiments import intervals
+from ballast_lab.experiments.dominant_residual import BEST, PAPER, STOCK, Sweep, TableRow
 from ballast_lab.experiments.drawing import best_by_lambda, heat_map
 from ballast_lab.experiments.redistribution import NONE
 from ballast_lab.experiments.results import ResultRow, Results, markdown
 from ballast_lab.experiments.scheduling import gain
 from ballast_lab.experiments.worlds import CALIBRATED
 
+HEADS = ("pods placed", "paper", "here, first list", "all lists")
 PAPER_GAIN = 37.3
 """Percent more pods than kube-scheduler, as published."""
 
@@ -21,7 +24,7 @@ def results(found: Sweep, redistribution: str = NONE) -> Results:
     return Results(
         "dominant-residual",
         tuple(_rows(found)),
-        f"{_beside_paper(found)}\n{_tables(found)}",
+        f"{markdown(HEADS, beside_paper(found))}\n{_tables(found)}",
         {"best-by-lambda.svg": best_by_lambda(found), "heat-map.svg": heat_map(found)},
         {**details, "redistribution": redistribution},
     )
@@ -29,7 +32,7 @@ def results(found: Sweep, redistribution: str = NONE) -> Results:
 
 def _rows(found: Sweep) -> Iterator[ResultRow]:
     for name, row in found.rules().items():
-        yield ResultRow("pods placed", name, PAPER.get(name), row.count)
+        yield ResultRow("pods placed", name, PAPER.get(name), row.count, intervals.of_mean(row.of_lists["count"]))
     yield ResultRow("gain in percent", "most over the default", PAPER_GAIN, 100 * gain(found.best()[2], found.base))
     for lambda_, most in zip(found.lambdas, found.counts.max(axis=1).tolist(), strict=True):
         yield ResultRow("figure 1", f"lambda {lambda_:g}, best C", 744.0 if lambda_ == 0.1 else None, most)
@@ -39,21 +42,42 @@ def _rows(found: Sweep) -> Iterator[ResultRow]:
             yield ResultRow("figure 2", f"lambda {lambda_:g}, C {c:g}", published, count)
 
 
-def _beside_paper(found: Sweep) -> str:
-    rules, (lambda_, c, best) = found.rules(), found.best()
-    stock = rules[STOCK]
-    rows = [
-        ("kube-scheduler's default", f"{PAPER[STOCK]}", f"{stock.count:.0f} ({stock.least} to {stock.most})"),
+def beside_paper(found: Sweep) -> list[tuple[str, str, str, str]]:
+    """(what, published, in the first list, over all lists) as a table shows them."""
+    rules, first = found.rules(), replace(found, places=found.places[:1])
+    (lambda_, c, best), stock = first.best(), first.rules()[STOCK]
+    counts = [place.counts for place in found.places]
+    most = [100 * gain(float(each.max()), place.base) for each, place in zip(counts, found.places, strict=True)]
+    return [
+        (
+            "kube-scheduler's default",
+            f"{PAPER[STOCK]}",
+            f"{stock.count:.0f} ({stock.least} to {stock.most})",
+            _pods(rules[STOCK]),
+        ),
         (
             f"most of {len(found.lambdas) * len(found.cs)} settings",
             "744 at λ = 0.1, C = 22 and 50",
             f"{best:.0f} at λ = {lambda_:g}, C = {c:g}",
+            _pods(rules[BEST]),
         ),
-        *((name, "744", f"{rules[name].count:.0f}") for name in PAPER if name.startswith("lambda") and name in rules),
-        ("fewest of them", "above the default", f"{found.counts.min():.0f}"),
-        ("most over the default", f"+{PAPER_GAIN:g} %", f"{100 * gain(best, found.base):+.1f} %"),
+        *(
+            (name, "744", f"{first.rules()[name].count:.0f}", _pods(rules[name]))
+            for name in PAPER
+            if name.startswith("lambda") and name in rules
+        ),
+        (
+            "fewest of them",
+            "above the default",
+            f"{first.counts.min():.0f}",
+            intervals.plus_minus([float(each.min()) for each in counts], 0),
+        ),
+        ("most over the default", f"+{PAPER_GAIN:g} %", f"{most[0]:+.1f} %", f"+{intervals.plus_minus(most)} %"),
     ]
-    return markdown(("pods placed", "paper", "here"), rows)
+
+
+def _pods(row: TableRow) -> str:
+    return intervals.plus_minus(row.of_lists["count"], 0)
 
 
 def _tables(found: Sweep) -> str:
@@ -70,15 +94,24 @@ def _tables(found: Sweep) -> str:
 
 
 def _table(rules: Mapping[str, TableRow]) -> str:
-    heads = ("rule", "pods", "gain", "volume", "first waits after", "placed of dev / small / medium / large, %")
+    heads = (
+        "rule",
+        "lists",
+        "pods",
+        "gain",
+        "volume",
+        "first waits after",
+        "placed of dev / small / medium / large, %",
+    )
     moves = any(row.moves for row in rules.values())
     rows = (
         (
             name,
-            f"{row.count:.0f}",
-            f"{100 * row.gain:+.1f} %",
-            f"{100 * row.volume:.1f} %",
-            f"{row.first:.0f}",
+            f"{len(row.of_lists['count'])}",
+            _pods(row),
+            f"{intervals.plus_minus([100 * each for each in row.of_lists['gain']])} %",
+            f"{intervals.plus_minus([100 * each for each in row.of_lists['volume']])} %",
+            intervals.plus_minus(row.of_lists["first"], 0),
             " / ".join(f"{100 * share:.0f}" for share in row.accepted),
             *([f"{row.moves:.1f}"] if moves else []),
         )

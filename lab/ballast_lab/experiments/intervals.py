@@ -24,6 +24,12 @@ def of_mean(values: Sequence[float]) -> Interval | None:
     return fmean(values) - half, fmean(values) + half
 
 
+def plus_minus(values: Sequence[float], digits: int = 1) -> str:
+    """The mean, and half of its interval where there is one."""
+    interval, mean = of_mean(values), f"{fmean(values):.{digits}f}"
+    return mean if interval is None else f"{mean} ± {(interval[1] - interval[0]) / 2:.{digits}f}"
+
+
 def of_ratio(above: Sequence[float], below: Sequence[float]) -> Interval | None:
     """The percentile bootstrap of mean(above) / mean(below) over pairs of runs (Efron, 1979); always the same draws."""
     if len(above) < 2:

@@ -15,7 +15,7 @@ from ballast_lab.experiments.results import ResultRow, Results, markdown
 from ballast_lab.experiments.rules import Choice, Residual, Stock
 from ballast_lab.experiments.running import ExperimentRun, outcomes
 from ballast_lab.experiments.scheduling import ScheduleOutcome, gain
-from ballast_lab.experiments.worlds import PODS, LoadWorld
+from ballast_lab.experiments.worlds import PODS, LoadWorld, places
 
 NONE, GATED, PUBLISHED = "none", "gated", "published"
 WAYS = (NONE, GATED, PUBLISHED)
@@ -147,14 +147,15 @@ def compare(
     schedulers: Mapping[str, Choice] = SCHEDULERS,
     *,
     pods: int = PODS,
+    turns: bool = False,
     jobs: int = 1,
     begin: Callable[[int], Callable[[], None]] = lambda total: lambda: None,
 ) -> Comparison:
-    """Runs every scheduler with each of WAYS on every list of pods in every world.
+    """Runs every scheduler with each of WAYS on every list of pods in every world, or in `turns`.
 
     `begin` is called with the number of runs and returns a function that is called after each run.
     """
-    where = [(name, world, seed) for name in schedulers for world in worlds for seed in seeds]
+    where = [(name, world, seed) for name in schedulers for world, seed in places(worlds, seeds, turns=turns)]
     runs = [
         ExperimentRun(world, seed, schedulers[name], rule(way, schedulers[name]), pods)
         for name, world, seed in where

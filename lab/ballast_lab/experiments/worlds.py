@@ -52,6 +52,13 @@ class LoadWorld:
         return tuple(shape_of([ContainerShape(_amounts(each))]) for each in self.requests.tolist())
 
 
+def places(worlds: Sequence[LoadWorld], seeds: Sequence[int], *, turns: bool = False) -> list[tuple[LoadWorld, int]]:
+    """Every list of pods in every world, or in `turns`: each in the next one."""
+    if turns:
+        return [(worlds[number % len(worlds)], seed) for number, seed in enumerate(seeds)]
+    return [(world, seed) for world in worlds for seed in seeds]
+
+
 def worlds(path: Path | None = None) -> dict[str, LoadWorld]:
     """The worlds shipped with Ballast, or those of a file, by name. Raises UsageError for an invalid file."""
     where = "the worlds of Ballast" if path is None else f"--worlds {path}"

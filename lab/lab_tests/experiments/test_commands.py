@@ -32,7 +32,7 @@ def small(tmp_path: Path) -> str:
 def test_the_sweep_stands_beside_the_paper(run: Run, small: str) -> None:
     code, out, _ = run("dominant-residual", "--worlds", small, "--jobs", "1")
     assert code == 0
-    assert "744 at lambda 0.1, C 22 and 50" in out
+    assert "744 at λ = 0.1, C = 22 and 50" in out
     assert "sqrt, lambda 0.1, C 2" in out
     assert "…" not in out
 

@@ -71,7 +71,7 @@ def test_the_page_shows_what_was_recorded_beside_what_comes_out() -> None:
 
 def test_each_row_has_a_table_a_name_and_what_was_published(monkeypatch: pytest.MonkeyPatch) -> None:
     few = recorded()[2:3]
-    monkeypatch.setattr(results.signals, "recorded", lambda: few)
+    monkeypatch.setattr(results.signals, "recorded", lambda seed: few)
     monkeypatch.setattr(results.signals, "disturbed", lambda: ())
     monkeypatch.setattr(results.signals, "clouds", lambda seed: of_series("short", 15, [100.0, 5000.0, 50.0]))
     monkeypatch.setattr(results, "RAMPS", (20.0,))
@@ -82,7 +82,7 @@ def test_each_row_has_a_table_a_name_and_what_was_published(monkeypatch: pytest.
     assert last["published"] == 10
     assert rows["recorded signals", "full_cycle_ramp: absolute: rows over"]["measured"] == 0
     assert {table for table, _ in rows} >= {"ramps", "clouds", "idle power", "composition", "autoscaler"}
-    assert "| full_cycle_ramp | absolute |" in told.table
+    assert "| full_cycle_ramp | 1 | absolute |" in told.table
     assert told.figures["power.svg"].startswith("<svg")
     json.dumps(told.document(), allow_nan=False)
 

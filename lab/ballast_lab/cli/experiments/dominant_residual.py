@@ -14,7 +14,7 @@ from ballast.cli.output import Output, OutputOption
 from ballast_lab.cli.experiments import options, report
 
 if TYPE_CHECKING:
-    from ballast_lab.experiments.dominant_residual import Sweep, TableRow
+    from ballast_lab.experiments.dominant_residual import TableRow
     from ballast_lab.experiments.worlds import LoadWorld
 
 
@@ -30,6 +30,7 @@ def dominant_residual(
     worlds: options.Worlds = None,
     world: options.Names = None,
     seeds: options.Seeds = "1",
+    turns: options.Turns = False,
     redistribute: Annotated[Way, typer.Option(help="The rule by which evictions make room, or none.")] = Way.NONE,
     kubeconfig: Annotated[
         Path | None,
@@ -65,17 +66,17 @@ def dominant_residual(
         raise UsageError(f"--scheduler-name {scheduler_name[0]}: it needs a cluster. Add --kubeconfig FILE.")
     with options.spread(backend, jobs, "sweep") as begin:
         from ballast_lab.experiments.dominant_residual import sweep
-        from ballast_lab.experiments.dominant_residual_results import results
+        from ballast_lab.experiments.dominant_residual_results import HEADS, beside_paper, results
 
         report.prepare(out)
-        found = sweep(chosen, lists, redistribute.value, jobs=jobs, begin=begin)
+        found = sweep(chosen, lists, redistribute.value, turns=turns, jobs=jobs, begin=begin)
     outcome = results(found, redistribute.value)
     if output is Output.JSON:
         if out is not None:
             report.write(out, outcome)
         typer.echo(report.as_json(outcome))
         return
-    _print_paper(found)
+    report.print_table([head.upper() for head in HEADS], beside_paper(found), left=4)
     _print_rules(found.rules(), moves=redistribute is not Way.NONE)
     parts = {name: part.rules() for name, part in found.worlds().items()}
     if len(parts) > 1:
@@ -110,26 +111,6 @@ def _in_cluster(
         return
     report.print_markdown(outcome.table)
     report.tell_where(out, outcome)
-
-
-def _print_paper(found: Sweep) -> None:
-    from ballast_lab.experiments.dominant_residual import PAPER, PUBLISHED, SATURATED, STOCK
-    from ballast_lab.experiments.scheduling import gain
-
-    rules, (lambda_, c, best) = found.rules(), found.best()
-    stock = rules[STOCK]
-    rows = [
-        ("kube-scheduler's default", f"{PAPER[STOCK]}", f"{stock.count:.0f} ({stock.least} to {stock.most})"),
-        (
-            f"most of {len(found.lambdas) * len(found.cs)} settings",
-            "744 at lambda 0.1, C 22 and 50",
-            f"{best:.0f} at lambda {lambda_:g}, C {c:g}",
-        ),
-        *((name, "744", f"{rules[name].count:.0f}") for name in (PUBLISHED, SATURATED)),
-        ("fewest of them", "above the default", f"{found.counts.min():.0f}"),
-        ("most over the default", "+37.3 %", f"{100 * gain(best, found.base):+.1f} %"),
-    ]
-    report.print_table(("PODS PLACED", "PAPER", "HERE"), rows, left=3)
 
 
 def _print_rules(rules: Mapping[str, TableRow], *, moves: bool) -> None:

@@ -37,6 +37,7 @@ Seeds = Annotated[
     str,
     typer.Option(metavar="N", help="The number of runs with different seeds, or the seeds, such as 3,5 or 0-8."),
 ]
+Turns = Annotated[bool, typer.Option("--turns", help="Each list of pods in the next of the worlds, not in all.")]
 Jobs = Annotated[int, typer.Option(help="Number of processes; -1 uses every core. The result is the same.")]
 Backend = Annotated[
     str,

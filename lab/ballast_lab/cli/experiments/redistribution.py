@@ -26,6 +26,7 @@ def redistribution(
     worlds: options.Worlds = None,
     world: options.Names = None,
     seeds: options.Seeds = "1",
+    turns: options.Turns = False,
     scores: Annotated[
         list[ScoreSource] | None,
         typer.Option(help="Whose scores place the pods. Can be repeated; without it all do.", show_default=False),
@@ -45,7 +46,7 @@ def redistribution(
         asked = [each.value for each in dict.fromkeys(scores or ScoreSource)]
         schedulers = {name: choice for name, choice in SCHEDULERS.items() if name in asked}
         schedulers |= PAPER if ScoreSource.PAPER in asked else {}
-        found = compare(chosen, lists, schedulers, jobs=jobs, begin=begin)
+        found = compare(chosen, lists, schedulers, turns=turns, jobs=jobs, begin=begin)
     outcome = results(found)
     if output is Output.JSON:
         if out is not None:

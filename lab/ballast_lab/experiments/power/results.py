@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from statistics import fmean
 
+from ballast_lab.experiments import intervals
 from ballast_lab.experiments.power import closed_loop, day_ahead, days, figures, idle, signals
 from ballast_lab.experiments.power.contestants import CONTESTANTS
 from ballast_lab.experiments.power.drawing import cloudy_figure
@@ -17,7 +19,10 @@ LONG = ("published", "anchor", "absolute", "step caps", "clamp")
 COMPOSITION = {"large": 7.0, "small": 7.0}
 """What the published model's author recorded after one ramp up and down, from 15 and 3."""
 
-Found = Mapping[str, Mapping[str, Mapping[str, float]]]
+Figures = Sequence[Mapping[str, float]]
+"""By signal of a group."""
+Found = Mapping[str, Mapping[str, Figures]]
+"""By group of signals and by who followed them."""
 
 
 def results(
@@ -29,24 +34,28 @@ def results(
     jobs: int = 1,
     begin: Callable[[int], Callable[[], None]] = lambda total: lambda: None,
 ) -> Results:
-    """The experiment on its own signals and on `public` ones; `notes` say which of these are missing.
+    """The experiment on its own signals and on days of `public` ones; `notes` say which of these are missing.
 
-    `carbon` are days of carbon intensity, by name.
+    Where chance plays a part, numbers are means over the seeds or days with their intervals. `carbon` are days of
+    carbon intensity, by name.
     """
-    parts: dict[str, tuple[Sequence[Signal], Sequence[str]]] = {
-        "recorded signals": (signals.recorded(), MODELS),
-        "ramps": ([signals.ramp(each) for each in RAMPS], MODELS[:4]),
-        "ratchets and square wave": (signals.disturbed(), MODELS[:4]),
-        "clouds": ([signals.clouds(seed) for seed in seeds], LONG),
-        "public series": (public, LONG),
+    drawn = [signals.recorded(seed) for seed in seeds]
+    parts: dict[str, tuple[Mapping[str, Sequence[Signal]], Sequence[str]]] = {
+        "recorded signals": ({each[0].name: _distinct(each) for each in zip(*drawn, strict=True)}, MODELS),
+        "ramps": ({each.name: [each] for each in map(signals.ramp, RAMPS)}, MODELS[:4]),
+        "ratchets and square wave": ({each.name: [each] for each in signals.disturbed()}, MODELS[:4]),
+        "clouds": ({"clouds": [signals.clouds(seed) for seed in seeds]}, LONG),
+        "public series": ({each.name: signals.days(each) for each in public}, LONG),
     }
-    calls = [(each, name) for found, names in parts.values() for each in found for name in names]
+    calls = [
+        (each, name) for groups, names in parts.values() for of in groups.values() for name in names for each in of
+    ]
     answers = iter(run(measured, calls, jobs, begin(len(calls))))
     tables = {
-        title: {each.name: {name: next(answers) for name in names} for each in found}
-        for title, (found, names) in parts.items()
+        title: {group: {name: [next(answers) for _ in of] for name in names} for group, of in groups.items()}
+        for title, (groups, names) in parts.items()
     }
-    published = {each.name: each.published for each in signals.recorded()}
+    published = {each.name: each.published for each in drawn[0]}
     rows = [row for title, found in tables.items() for row in _rows(title, found, published)]
     text = "".join(_table(title, found) for title, found in tables.items() if found)
     for more, shown in (_closed_loop(), _idle(), _composition(), _autoscaled(), _planned(carbon or {})):
@@ -54,7 +63,12 @@ def results(
         text += shown
     text += "".join(f"\n{note}\n" for note in notes)
     figure = {"power.svg": cloudy_figure(signals.clouds(seeds[0]))}
-    return Results("power", tuple(rows), text, figure, {"left_out": list(notes)})
+    return Results("power", tuple(rows), text, figure, {"seeds": list(seeds), "left_out": list(notes)})
+
+
+def _distinct(of_seeds: Sequence[Signal]) -> Sequence[Signal]:
+    """One, where the seed changes nothing."""
+    return of_seeds[:1] if of_seeds[0].rows == of_seeds[-1].rows else of_seeds
 
 
 def measured(signal: Signal, name: str) -> dict[str, float]:
@@ -64,30 +78,41 @@ def measured(signal: Signal, name: str) -> dict[str, float]:
 
 
 def _rows(title: str, found: Found, published: Mapping[str, Mapping[str, float]]) -> Iterable[ResultRow]:
-    for signal, by_name in found.items():
-        for name, each in by_name.items():
-            known = published.get(signal, {}) if name == "published" else {}
-            for figure, value in each.items():
-                yield ResultRow(title, f"{signal}: {name}: {figure}", known.get(figure), value)
+    for group, by_name in found.items():
+        for name, several in by_name.items():
+            known = published.get(group, {}) if name == "published" else {}
+            for figure in several[0]:
+                values = [each[figure] for each in several]
+                label = f"{group}: {name}: {figure}"
+                yield ResultRow(title, label, known.get(figure), fmean(values), intervals.of_mean(values))
 
 
 def _table(title: str, found: Found) -> str:
-    heads = ["signal", "who", "error", "rows over", "time over", "Wh over", "Wh unused", "actions"]
+    heads = ["signal", "runs", "who", "error", "rows over", "time over", "Wh over", "Wh unused", "actions"]
     lines = [
         [
-            signal,
+            group,
+            f"{len(several)}",
             name,
-            f"{each['error']:.1f}",
-            f"{each['rows over']:.1f} %",
-            f"{each['time over']:.1f} %",
-            f"{each['Wh over']:.1f}",
-            f"{each['Wh unused']:.1f}",
-            f"{each['actions']:.0f}",
+            *(
+                intervals.plus_minus([each[figure] for each in several], digits) + unit
+                for figure, digits, unit in _COLUMNS
+            ),
         ]
-        for signal, by_name in found.items()
-        for name, each in by_name.items()
+        for group, by_name in found.items()
+        for name, several in by_name.items()
     ]
     return f"{title.capitalize()}\n\n{markdown(heads, lines)}\n"
+
+
+_COLUMNS = (
+    ("error", 1, ""),
+    ("rows over", 1, " %"),
+    ("time over", 1, " %"),
+    ("Wh over", 1, ""),
+    ("Wh unused", 1, ""),
+    ("actions", 0, ""),
+)
 
 
 def _closed_loop() -> tuple[list[ResultRow], str]:

@@ -15,6 +15,7 @@ from types import MappingProxyType
 
 Rows = tuple[tuple[float, float], ...]
 
+DAYS = 32
 CLOUD_TICK, CLOUD_PEAK, CLOUD_HOURS, EACH = 15, 5000.0, 12.0, 50.0
 
 
@@ -38,8 +39,8 @@ class Signal:
         return self.rows[0][1] / self.replicas
 
 
-def recorded() -> tuple[Signal, ...]:
-    """The six recorded shapes."""
+def recorded(seed: int = 1) -> tuple[Signal, ...]:
+    """The six recorded shapes; the seed is that of the noise of two."""
     sun = _corners([(2, 25), (4, 25), (26, 455), (38, 575), (42, 565), (60, 210), (70, 5)], 2)
     many = [(0, 50), (39, 250), (57, 250), (77, 150), (106, 150), (134, 250), (162, 250), (208, 50), (240, 50)]
     cycle = [(0, 100), (60, 220), (90, 220), (120, 100)]
@@ -48,9 +49,9 @@ def recorded() -> tuple[Signal, ...]:
         Signal("Solar_Power", sun, 11, published=_ends(19, 11)),
         Signal("many_ramp_power", _corners(many, 2), 10),
         Signal("full_cycle_ramp", _corners(cycle, 2), 10, published=_ends(10, 10)),
-        Signal("solar_simulation", _sun_with_clouds(), 6, published=_ends(7, 7)),
+        Signal("solar_simulation", _sun_with_clouds(seed), 6, published=_ends(7, 7)),
         Signal("priority_inversion", _corners(priority, 2), 18, published=_ends(34, 14)),
-        Signal("high_frequency_noise", _noise(), 20, published=_ends(20, 15)),
+        Signal("high_frequency_noise", _noise(seed), 20, published=_ends(20, 15)),
     )
 
 
@@ -101,6 +102,15 @@ def of_series(name: str, step: float, watts: Sequence[float]) -> Signal:
     return _by_day(name, step, watts, window=0)
 
 
+def days(signal: Signal) -> list[Signal]:
+    """Single days of a long series, DAYS or a few more of them, evenly over its time."""
+    size = round(86_400 / (signal.rows[1][0] - signal.rows[0][0]))
+    watts = [value for _, value in signal.rows[1:]]
+    chosen = [watts[start : start + size] for start in range(0, len(watts), size)]
+    chosen = [day for day in chosen[:: max(1, len(chosen) // DAYS)] if max(day) >= EACH]
+    return [of_series(signal.name, signal.rows[1][0], day) for day in chosen]
+
+
 def _by_day(name: str, step: float, watts: Sequence[float], window: float) -> Signal:
     return Signal(name, _every(step, [EACH, *dropwhile(lambda value: value < EACH, watts)]), 1, 100, window)
 
@@ -119,18 +129,18 @@ def _corners(corners: Sequence[tuple[float, float]], step: float) -> Rows:
     return tuple(found)
 
 
-def _sun_with_clouds() -> Rows:
+def _sun_with_clouds(seed: int) -> Rows:
     """Half a sine from 50 to 250 W in three minutes with two clouds, a row every 2 s."""
-    chance, found = random.Random(1), [(0.0, 60.0)]  # noqa: S311
+    chance, found = random.Random(seed), [(0.0, 60.0)]  # noqa: S311
     for i in range(1, 91):
         cover = 0.75 if 30 <= i < 40 else 0.65 if 65 <= i < 73 else 1.0
         found.append((2.0 * i, round((50 + 200 * math.sin(math.pi * i / 90)) * cover + chance.uniform(-3, 3), 2)))
     return tuple(found)
 
 
-def _noise() -> Rows:
+def _noise(seed: int) -> Rows:
     """A fifth of 500 W up and down, another value every second for two minutes."""
-    chance = random.Random(1)  # noqa: S311
+    chance = random.Random(seed)  # noqa: S311
     return ((0.0, 500.0), *((float(i), round(chance.uniform(400, 600), 2)) for i in range(1, 120)))
 
 
