@@ -1,8 +1,8 @@
 """Writes docs/experiments.md and docs/scoreboard.md; with --check only tells whether they are up to date.
 
 docs/experiments/NAME has `text.in`: Markdown in which a line `{{FILE}}` stands for that file of the folder. The page of
-the experiments is these texts one after the other. The files are the table and the figure that `ballast experiment …
---out docs/experiments/NAME` wrote. Its `results.json` is not kept; that of `openb` becomes `scoreboard.md` first.
+the experiments is these texts one after the other. The files are the table and the figure that `ballast experiment all
+--out docs/experiments` wrote. Its `results.json` is not kept; that of `openb` becomes `scoreboard.md` first.
 """
 
 from __future__ import annotations

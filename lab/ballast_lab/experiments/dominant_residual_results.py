@@ -24,7 +24,7 @@ def results(found: Sweep, redistribution: str = NONE) -> Results:
     return Results(
         "dominant-residual",
         tuple(_rows(found)),
-        f"{markdown(HEADS, beside_paper(found))}\n{_tables(found)}",
+        f"{markdown(HEADS, beside_paper(found))}\n{_tables(found)}" if len(found.worlds()) == 1 else _tables(found),
         {"best-by-lambda.svg": best_by_lambda(found), "heat-map.svg": heat_map(found)},
         {**details, "redistribution": redistribution},
     )

@@ -45,7 +45,8 @@ def test_both_figures_and_the_numbers_are_written(run: Run, small: str, tmp_path
     assert code == 0
     document = json.loads(out)
     assert document == json.loads((folder / "results.json").read_text())
-    assert all(list(row) == ["table", "name", "published", "measured"] for row in document["rows"])
+    assert all(list(row)[:4] == ["table", "name", "published", "measured"] for row in document["rows"])
+    assert all("low" in row for row in document["rows"] if row["table"] == "pods placed")
     published = {row["name"]: row["published"] for row in document["rows"] if row["table"] == "pods placed"}
     assert (published["default"], published["lambda 0.1, C 22"], published["lambda 1"]) == (542, 744, None)
     assert len([row for row in document["rows"] if row["table"] == "figure 2"]) == 77
@@ -166,7 +167,7 @@ def test_all_runs_each_experiment_into_its_folder(run: Run, tmp_path: Path, monk
     monkeypatch.setattr(everything, "EXPERIMENTS", table)
     code, out, error = run("all", "--out", str(tmp_path), "--seeds", "8-39", "--jobs", "1", "-o", "json")
     assert code == 0
-    assert set(json.loads(out)) == {"dominant-residual", "redistribution", "genetic", "power"}
+    assert set(json.loads(out)) == set(EXPERIMENTS) - set(everything.ON_TRACES)
     assert "windows is left out: it needs traces" in error
     assert all((call["seeds"], call["jobs"], call["backend"]) == ("8-39", 1, "processes") for call in calls)
     code, out, _ = run("all", "--out", str(tmp_path), "--data", str(tmp_path))
@@ -175,7 +176,7 @@ def test_all_runs_each_experiment_into_its_folder(run: Run, tmp_path: Path, monk
     assert run("all", "--out", str(tmp_path), "--seeds", "9-8")[0] == 2
 
 
-@pytest.mark.parametrize("name", EXPERIMENTS)
+@pytest.mark.parametrize("name", sorted(set(EXPERIMENTS) - {"dominant-residual-worlds", "schedule-full"}))
 def test_all_experiments_take_the_same_options(run: Run, name: str) -> None:
     _, out, _ = run(name, "--help")
     assert all(option in out for option in ("--seeds", "--data", "--backend", "--jobs", "--out", "--output"))

@@ -76,9 +76,10 @@ def dominant_residual(
             report.write(out, outcome)
         typer.echo(report.as_json(outcome))
         return
-    report.print_table([head.upper() for head in HEADS], beside_paper(found), left=4)
-    _print_rules(found.rules(), moves=redistribute is not Way.NONE)
     parts = {name: part.rules() for name, part in found.worlds().items()}
+    if len(parts) == 1:
+        report.print_table([head.upper() for head in HEADS], beside_paper(found), left=4)
+    _print_rules(found.rules(), moves=redistribute is not Way.NONE)
     if len(parts) > 1:
         typer.echo("")
         rows = [[rule, *(f"{part[rule].count:.0f}" for part in parts.values())] for rule in found.rules()]

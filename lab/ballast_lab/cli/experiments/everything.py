@@ -23,16 +23,18 @@ from ballast_lab.cli.experiments.schedule import schedule
 from ballast_lab.cli.experiments.windows import windows
 
 EXPERIMENTS: Mapping[str, tuple[Callable[..., None], Mapping[str, Any]]] = {
-    "dominant-residual": (dominant_residual, {"seeds": "1"}),
-    "redistribution": (redistribution, {"seeds": "4"}),
+    "dominant-residual": (dominant_residual, {"seeds": "32"}),
+    "dominant-residual-worlds": (dominant_residual, {"world": ["all"], "seeds": "32", "turns": True}),
+    "redistribution": (redistribution, {"seeds": "32", "turns": True}),
     "genetic": (genetic, {"seeds": "32"}),
-    "power": (power, {"seeds": "3"}),
+    "power": (power, {"seeds": "32"}),
     "windows": (windows, {"seeds": "1"}),
-    "openb": (openb, {"seeds": "10"}),
+    "openb": (openb, {"seeds": "10", "policy": "all"}),
     "schedule": (schedule, {"seeds": "12", "days": "PlanetLab/0.0,Google"}),
+    "schedule-full": (schedule, {"seeds": "12", "days": "PlanetLab/0.0", "fill": "1.0,1.15"}),
 }
 """By name of the folder: the command, and what it is given where `--seeds` says nothing."""
-ON_TRACES = ("windows", "openb", "schedule")
+ON_TRACES = ("windows", "openb", "schedule", "schedule-full")
 """These replay public traces and are left out without --data."""
 
 
