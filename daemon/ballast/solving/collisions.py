@@ -1,5 +1,6 @@
 """Why no placement keeps all rules: as few rules as can be found that collide."""
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -24,10 +25,17 @@ _PARTS = 4
 _MANY = 300
 
 
-def explain(found: Units, left: Iterable[int], *, proved: bool = True) -> Infeasible:
+def endless() -> float:
+    """Seconds that remain where nothing limits them."""
+    return math.inf
+
+
+def explain(
+    found: Units, left: Iterable[int], *, proved: bool = True, remaining: Callable[[], float] = endless
+) -> Infeasible:
     """The error for a problem in which the units `left` found no node; cheap reasons first.
 
-    Which rules collide is looked for where it is `proved` that some do, or may be.
+    Which rules collide is looked for where it is `proved` that some do, or may be, while seconds are `remaining`.
     """
     problem = found.problem
     if not problem.nodes:
@@ -42,7 +50,7 @@ def explain(found: Units, left: Iterable[int], *, proved: bool = True) -> Infeas
             )
     near = _connected(problem, np.flatnonzero(np.isin(found.of, list(left))))
     for pods in (near, np.arange(len(problem.pods))) if proved else ():
-        names = _minimal(_restricted(problem, pods))
+        names = _minimal(_restricted(problem, pods), remaining)
         if names:
             return _collide(names, "cannot all hold")
     some = [problem.pods[row] for row in np.flatnonzero(np.isin(found.of, list(left))).tolist()]
@@ -104,16 +112,21 @@ def _unary(problem: Problem, pods: Ints) -> list[str]:
     return [rule.name for rule in _deleted([rule for rule in part.rules if rule.kind in kinds], collides)]
 
 
-def _minimal(part: Problem) -> list[str]:
-    """Names of rules and kinds of requests of which none can be taken away; empty if that cannot be proved."""
+def _minimal(part: Problem, remaining: Callable[[], float]) -> list[str]:
+    """Names of rules and kinds of requests that collide, empty if that cannot be proved.
+
+    None of them can be taken away, unless the time ends before that is seen.
+    """
     if len(part.pods) * len(part.nodes) > LARGEST or len(part.rules) > _MANY:
         return []
 
     def collides(rest: Sequence[Rule | int]) -> bool:
+        if remaining() <= 0:
+            return False
         rules = [part_rule for part_rule in rest if isinstance(part_rule, Rule)]
         contracted = units(replace(part, rules=tuple(rules)))
         kinds = [kind for kind in rest if isinstance(kind, int)]
-        return feasible(contracted, contracted.rules, seconds=_SECONDS, kinds=kinds)[1]
+        return feasible(contracted, contracted.rules, seconds=_SECONDS, remaining=remaining, kinds=kinds)[1]
 
     everything: list[Rule | int] = [*range(len(part.kinds) + (part.devices is not None)), *part.rules]
     if not collides(everything):
@@ -240,13 +253,15 @@ def feasible(
     rules: Sequence[Rule],
     *,
     seconds: float,
+    remaining: Callable[[], float] = endless,
     sites: Bools | None = None,
     kinds: Iterable[int] | None = None,
     fewest_moves: bool = False,
 ) -> tuple[Ints | None, bool]:
     """A placement of units that keeps the rules, or None; and whether it is proved that there is none.
 
-    `kinds` are columns of the room; the number after the last stands for single devices.
+    Each program has the `seconds` at most, and all together those that are `remaining`. `kinds`
+    are columns of the room; the number after the last stands for single devices.
     """
     kinds = None if kinds is None else list(kinds)
     solution = program(units, rules, sites, kinds)
@@ -259,7 +274,9 @@ def feasible(
     relation = None if devices is None else DeviceRelation(devices, units.of.tolist(), len(units.room))
     rows = list(solution.rows)
     for _ in range(_CUTS):
-        limit = seconds if relation is None else seconds / _PARTS
+        limit = min(remaining(), seconds if relation is None else seconds / _PARTS)
+        if limit <= 0:
+            break
         result = run(rows, price.astype(float), len(solution.unit), seconds=limit)
         if result.x is None:
             return None, result.status == _INFEASIBLE

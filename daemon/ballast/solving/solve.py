@@ -48,7 +48,12 @@ def solve(
     budget = TimeBudget(evaluations, seconds, clock, progress)
     rng = np.random.default_rng(seed)
     contracted = units(problem)
-    assignment = begin(contracted, max_moves, from_home=solver == "steepest", seconds=budget.remaining())
+    assignment = begin(
+        contracted,
+        max_moves,
+        from_home=solver == "steepest",
+        remaining=budget.remaining if seconds else collisions.endless,
+    )
     budget.spend(1, assignment.value())
     moves_left = ANY if max_moves is None else max_moves - contracted.moves(assignment.on)
     generations, bound = (0 if solver == "genetic" else None), None
@@ -93,15 +98,20 @@ def improve(problem: Problem, on: Ints, *, evaluations: int, max_moves: int, see
 
 _TRIES = 8
 _SECONDS = 20.0
-_LEAST = 1.0
 _LISTED = 5
 
 
-def begin(units: Units, max_moves: int | None, *, from_home: bool = False, seconds: float = _SECONDS) -> Assignment:
+def begin(
+    units: Units,
+    max_moves: int | None,
+    *,
+    from_home: bool = False,
+    remaining: Callable[[], float] = collisions.endless,
+) -> Assignment:
     """The first placement of: one pass, passes in other orders, a linear program for small problems.
 
-    With `max_moves` or `from_home` pods begin where they were. Raises Infeasible, naming the rules that collide; a
-    program has the `seconds`, but not less than one.
+    With `max_moves` or `from_home` pods begin where they were. Raises Infeasible, naming the rules that collide.
+    After the first pass the search ends when no seconds are `remaining`.
     """
     kept = units.home if max_moves is not None or from_home else None
     most = np.inf if max_moves is None else max_moves
@@ -110,22 +120,25 @@ def begin(units: Units, max_moves: int | None, *, from_home: bool = False, secon
         return assignment
     rng, proved = np.random.default_rng(0), True
     for turn in range(_TRIES):
+        if remaining() <= 0:
+            break
         noise = rng.lognormal(0.0, 0.2 * turn, units.size)
         again, still = longest_first(units, kept, noise, tight=True)
         if not still and units.moves(again.on) <= most:
             return again
     if max_moves is None and from_home:
-        return begin(units, None, seconds=seconds)
+        return begin(units, None, remaining=remaining)
     if units.size * len(units.scale) <= collisions.LARGEST:
-        time = min(_SECONDS, max(_LEAST, seconds))
-        on, proved = collisions.feasible(units, units.rules, seconds=time, fewest_moves=max_moves is not None)
+        on, proved = collisions.feasible(
+            units, units.rules, seconds=_SECONDS, remaining=remaining, fewest_moves=max_moves is not None
+        )
         if on is not None and keeps(units, on) and units.moves(on) <= most:
             return Assignment(units, on)
         if on is not None and max_moves is not None:
             raise _needs_moves(units, units.moves(on), max_moves, "at least ")
     elif max_moves is not None and not left:
         raise _needs_moves(units, units.moves(assignment.on), max_moves, "")
-    raise explain(units, left or range(units.size), proved=proved)
+    raise explain(units, left or range(units.size), proved=proved, remaining=remaining)
 
 
 def _needs_moves(units: Units, moves: int, allowed: int, how: str) -> Infeasible:

@@ -7,7 +7,7 @@ from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 from ballast.base.errors import Infeasible
-from ballast.solving import Problem, Solution, arrange
+from ballast.solving import Problem, Solution, arrange, collisions
 from ballast.solving.units import units
 from ballast_lab.solvers import SOLVERS, solve
 from ballast_lab.solvers.exact import standing_out
@@ -178,6 +178,33 @@ def test_a_budget_in_seconds_ends_by_the_clock() -> None:
     assert found.evaluations > 100
     with pytest.raises(ValueError, match="clock"):
         solve(world(10, 100), seconds=5.0)
+
+
+@pytest.mark.parametrize("seconds", [0.5, 2.0, 30.0])
+@pytest.mark.parametrize("devices", [False, True])
+def test_programs_that_explain_end_with_the_time(
+    seconds: float, *, devices: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each program takes all the time that it may have; there is one node too few, or one device."""
+    now, programs = 0.0, collisions.run
+
+    def run(*program: Any, seconds: float, **options: Any) -> Any:
+        nonlocal now
+        now += max(0.05, seconds)
+        return programs(*program, seconds=seconds, **options)
+
+    monkeypatch.setattr(collisions, "run", run)
+    document = small(0, nodes=3, pods=7)
+    if devices:
+        for each in document["nodes"]:
+            each["devices"] = [{"resource": "gpu", "capacity": 1000}] * 2
+        for each in document["pods"]:
+            each["devices"] = [{"resource": "gpu", "amount": 600}]
+    else:
+        document["rules"] = {"apart": [["p00", "p01", "p02", "p03"]]}
+    with pytest.raises(Infeasible):
+        solve(problem_of(document, "test"), seconds=seconds, clock=lambda: now)
+    assert 0 < now <= 1.1 * seconds
 
 
 def test_progress_never_goes_up() -> None:
