@@ -3,18 +3,28 @@
 import math
 import subprocess
 import time
-from collections import defaultdict
+from collections import ChainMap, defaultdict
 from collections.abc import Iterator, Mapping
 
+import numpy as np
 import pytest
 
 from ballast.base.metrics import Metrics
+from ballast.jobs.telemetry import TelemetryCycle, rules_of
 from ballast.model.node import Node
-from ballast.settings import load
+from ballast.model.snapshot import Snapshot
+from ballast.publishing.freeze import Freeze
+from ballast.publishing.label_plan import PublishedKeys
+from ballast.settings import Settings, load
 from ballast.telemetry.node_names import NodeNames
 from ballast.telemetry.prometheus import PrometheusSource
 from ballast_lab.harness.prometheus import Prometheus, prometheus
 from ballast_lab.harness.tools import Tools
+from ballast_lab.rehearse.ballast_run import Labels
+from ballast_lab.rehearse.played import PlayedClock
+from tests.unit.daemon.test_decisions import ExtenderWorld
+from tests.worlds.clock import FakeClock
+from tests.worlds.planning import a_layout, standing_of
 
 CORES, MEMORY, LINK = 4, 16e9, 1.25e9
 PODS = 110.0
@@ -58,6 +68,17 @@ ONLY_REST = "10.0.0.2"
 
 STARVED = {"10.0.0.20": (0.1, 0.88, 0.0), "10.0.0.21": (0.05, 0.0, 0.93), "10.0.0.22": (0.3, 0.4, 0.1)}
 """Addresses of nodes by the shares of their time that are used, stolen, and waiting for disks."""
+
+
+def _drawn_world(number: int) -> Mapping[str, tuple[float, float, float]]:
+    """Ten nodes like STARVED, of which the first two seem idle: time of one is stolen, the other waits."""
+    dice = np.random.default_rng(number)
+    lost, busy = dice.uniform(0.3, 0.9, 2), dice.uniform(0.3, 0.7, 8)
+    shares = [(0.1 * (1 - lost[0]), lost[0], 0.0), (0.05, 0.0, lost[1]), *((load, 0.0, 0.01) for load in busy)]
+    return {f"10.1.{number}.{row}": (float(a), float(b), float(c)) for row, (a, b, c) in enumerate(shares)}
+
+
+WORLDS = [_drawn_world(number) for number in range(20)]
 
 Samples = Iterator[tuple[str, dict[str, str], float]]
 
@@ -129,6 +150,56 @@ def test_what_is_stolen_is_no_capacity_and_starved_nodes_are_told(past: tuple[Pr
     assert reading.starved.values.tolist() == pytest.approx(shares, abs=1e-9)
 
 
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("preset", ["node-exporter", "kube-prometheus"])
+def test_no_starved_node_of_many_worlds_is_low_best_or_a_target(past: tuple[Prometheus, float], preset: str) -> None:
+    server, start = past
+    settings = load(
+        {
+            "BALLAST_PROMETHEUS__URL": server.url,
+            "BALLAST_PROMETHEUS__PRESET": preset,
+            "BALLAST_TELEMETRY__RESOURCES": "cpu",
+        }
+    )
+    for world in WORLDS:
+        names = [f"node-{address}" for address in world]
+        snapshot, carried, best = _decided(settings, start + LAST, world)
+        assert snapshot.known.all()
+        assert [snapshot.starved(row) for row in range(10)] == [True] * 2 + [False] * 8
+        assert all((carried[name].score, carried[name].load) == (None, "unknown") for name in names[:2])
+        assert best in names[2:]
+        trusted = snapshot.trusted
+        layout = a_layout(trusted.nodes, [], load=np.repeat(trusted.primary.mean.T, 2, axis=1))
+        assert standing_of(layout).targets.tolist() == [False] * 2 + [True] * 8
+        without, as_before, same = _decided(settings, start + LAST, dict(list(world.items())[2:]))
+        assert without.trusted is without
+        assert same == best
+        assert as_before == {name: carried[name] for name in names[2:]}
+
+
+def _decided(
+    settings: Settings, end: float, world: Mapping[str, object]
+) -> tuple[Snapshot, Mapping[str, PublishedKeys], str]:
+    """The last of five cycles over these nodes, what they carry then, and the one that the extender gives most."""
+    nodes = [
+        Node(f"node-{address}", addresses=(("InternalIP", address),), allocatable={"cpu": 4.0, "memory": MEMORY})
+        for address in world
+    ]
+    source, clock, played = PrometheusSource(settings, Metrics()), FakeClock(wall=end - 120), PlayedClock()
+    cycle = TelemetryCycle(source, None, rules_of(settings), clock=clock, metrics=Metrics())
+    labels = Labels(settings, played)
+    for _ in range(5):
+        snapshot = cycle.cycle(NodeNames(nodes))
+        played.now = clock.wall()
+        labels.publish(snapshot.trusted, Freeze(0.2, 3600.0))
+        clock.advance(30.0)
+    source.close()
+    extender = ExtenderWorld()
+    extender.clock.advance(snapshot.time - extender.clock.wall())
+    extender.observe(snapshot.trusted)
+    return snapshot, labels.carried, extender.chosen("pod", [node.name for node in nodes])
+
+
 @pytest.mark.parametrize("address", [*YOUNG, FLAPPING])
 @pytest.mark.parametrize(
     ("preset", "port"), [("node-exporter", 9100), ("windows-exporter", 9182)], ids=["linux", "windows"]
@@ -153,7 +224,7 @@ def _open_metrics(start: float) -> str:
         for address, age in YOUNG.items():
             if passed >= LAST - age:
                 _add(families, start + passed, _processors(1, passed + age - LAST + 40.0, address))
-        for address, (used, stolen, waiting) in STARVED.items():
+        for address, (used, stolen, waiting) in ChainMap(STARVED, *WORLDS).items():
             instance = {"instance": f"{address}:9100", "job": "node-exporter"}
             shares = {"idle": 1 - used - stolen - waiting, "iowait": waiting, "steal": stolen, "user": used}
             modes = [

@@ -143,19 +143,19 @@ class Labels:
         board = Board(clock=clock, max_age=1e9)
         strategies = Strategies(settings)
         self._extender = ExtenderService(settings.extender, clock, Metrics(), board, lambda: 0.0, strategies)
-        self._carried: dict[str, PublishedKeys] = {}
+        self.carried: dict[str, PublishedKeys] = {}
         self._taint = settings.publishing.taint
 
     def publish(self, snapshot: Snapshot, freeze: Freeze) -> int:
         """One round; how many patches changed a label."""
         self._extender.observe(snapshot)
         scores = self._extender.label_scores(self._strategy)
-        carried = {node.name: self._carried.get(node.name, NOTHING) for node in snapshot.nodes}
+        carried = {node.name: self.carried.get(node.name, NOTHING) for node in snapshot.nodes}
         writes = 0
         for change in self._planner.plan(snapshot, scores, carried, freeze, self._clock.now):
             carried[change.node] = self._after(carried[change.node], change)
             writes += bool(change.labels)
-        self._carried = carried
+        self.carried = carried
         return writes
 
     def _after(self, before: PublishedKeys, change: NodeChange) -> PublishedKeys:
@@ -169,7 +169,7 @@ class Labels:
 
     def points(self, nodes: Sequence[Node]) -> Floats:
         """[node]: what NodeAffinity makes of the labels by the printed profile, 0..100."""
-        scores = [self._carried.get(node.name, NOTHING).score for node in nodes]
+        scores = [self.carried.get(node.name, NOTHING).score for node in nodes]
         values = np.array([float(score or 0) for score in scores])
         return np.floor(100 * values / values.max()) if values.max(initial=0.0) > 0 else np.zeros(len(values))
 
