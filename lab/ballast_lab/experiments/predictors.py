@@ -36,8 +36,17 @@ def mean_and_deviation(seconds: float, times: float = 1.0) -> Predictor:
 
 
 def percentile(seconds: float, percent: float) -> Predictor:
-    """A percentile of the window."""
-    return lambda load, step: np.nanpercentile(recent(load, step, seconds), percent, axis=1)
+    """A percentile of the window, interpolated as np.nanpercentile does, of all nodes at once."""
+
+    def predict(load: Floats, step: float) -> Floats:
+        ordered = np.sort(recent(load, step, seconds), axis=1)
+        last_known = np.maximum(np.isfinite(ordered).sum(axis=1) - 1, 0)
+        place = last_known * percent / 100
+        below, rows = place.astype(np.int64), np.arange(len(ordered))
+        low, high = ordered[rows, below], ordered[rows, np.minimum(below + 1, last_known)]
+        return np.asarray(low + (high - low) * (place - below))
+
+    return predict
 
 
 def highest(seconds: float) -> Predictor:

@@ -33,7 +33,11 @@ of arrivals comes from another random generator, so single runs differ.
 def openb_table(document: Document) -> str:
     """Allocated devices of our criterion and of the six published policies, from the `results.json` of a run."""
     workloads = list(dict.fromkeys(row["workload"] for row in document["rows"]))
-    here = [name for name in ("fgd", "best-fit", "random") if any(row["policy"] == name for row in document["rows"])]
+    here = [
+        name
+        for name in ("residual-learned", "fgd", "best-fit", "random")
+        if any(row["policy"] == name for row in document["rows"])
+    ]
     heads = ["workload", "seeds", "ballast", "95 %", *POLICIES.values(), *(f"{name} here" for name in here)]
     rows = []
     for work in workloads:

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from scipy.stats import spearmanr
 
 from ballast_lab.experiments.load_traces import LoadTrace
-from ballast_lab.experiments.predictors import DEFAULT, ORDERS, PREDICTORS
+from ballast_lab.experiments.predictors import DEFAULT, ORDERS, PREDICTORS, percentile
 from ballast_lab.experiments.windows import Quality, part_qualities, results, winners
 from tests.properties import examples
 
@@ -83,3 +83,16 @@ def test_the_results_have_every_trace_and_say_what_is_missing() -> None:
     assert all(row.published is None for row in told.rows)
     assert told.table.endswith("There is left out.\n")
     assert told.document()["left_out"] == ["There is left out."]
+
+
+@given(seed=st.integers(0, 2**32 - 1), percent=st.sampled_from([0.0, 5.0, 50.0, 95.0, 99.0, 100.0]))
+@examples(50)
+def test_a_percentile_is_that_of_the_known_samples(seed: int, percent: float) -> None:
+    rng = np.random.default_rng(seed)
+    load = rng.random((4, int(rng.integers(1, 9))))
+    load[rng.random(load.shape) < 0.4] = np.nan
+    load[:3, 0] = rng.random(3)
+    load[3] = np.nan
+    answer = percentile(600, percent)(load, 60)
+    assert answer[:3] == pytest.approx(np.nanpercentile(load[:3], percent, axis=1))
+    assert np.isnan(answer[3])
