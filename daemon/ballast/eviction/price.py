@@ -10,7 +10,7 @@ import numpy as np
 
 from ballast.eviction.facts import Facts, WorkloadKey
 from ballast.model.marks import DELETION_COST
-from ballast.model.pod import Pod
+from ballast.model.pod import ORDINARY_GRACE, Pod
 from ballast.model.sample import Floats
 from ballast.model.shape import ContainerShape, Shape
 
@@ -32,7 +32,8 @@ def prices(facts: Facts, pods: Iterable[Pod], restarts: Mapping[WorkloadKey, flo
     amounts: list[float] = []
     for pod in pods:
         notes = pod.annotations
-        key = (pod.namespace, id(pod.owner), id(pod.shape), pod.priority, tuple(notes.items()) if notes else None)
+        marks = tuple(notes.items()) if notes else None
+        key = (pod.namespace, id(pod.owner), id(pod.shape), pod.priority, pod.grace, marks)
         price = alike.get(key)
         if price is None:
             price = alike[key] = price_of(facts, pod, restarts)
@@ -47,9 +48,10 @@ def price_of(facts: Facts, pod: Pod, restarts: Mapping[WorkloadKey, float]) -> f
     replicas = facts.replicas(pod) or 1
     key = facts.key(pod)
     seconds = restarts.get(key, ORDINARY_RESTART) if key is not None else ORDINARY_RESTART
-    price: float = (
-        marks * (1 + 1 / replicas) * _quality(pod.shape) * (ORDINARY_RESTART + seconds) / (2 * ORDINARY_RESTART)
-    )
+    restart = (ORDINARY_RESTART + seconds) / (2 * ORDINARY_RESTART)
+    # How long its load stays; most pods end long before they have to, so the root.
+    ending = math.sqrt(max(1.0, pod.grace / ORDINARY_GRACE))
+    price: float = marks * (1 + 1 / replicas) * _quality(pod.shape) * restart * ending
     return min(max(price, 1 / DEAREST), DEAREST)
 
 

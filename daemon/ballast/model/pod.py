@@ -9,6 +9,9 @@ from ballast.model.template import PLAIN, Template
 
 FINISHED = ("Succeeded", "Failed")
 
+ORDINARY_GRACE = 30
+"""Seconds that Kubernetes gives a pod to end where its spec does not say."""
+
 
 class Owner(msgspec.Struct, frozen=True, gc=False):
     """One of the owner references of an object."""
@@ -55,6 +58,8 @@ class Pod(msgspec.Struct, frozen=True, gc=False):
     """The node that the scheduler makes room on for it (status.nominatedNodeName)."""
     restarts: int = 0
     """Of all its containers, those that prepare it too."""
+    grace: int = ORDINARY_GRACE
+    """Seconds that it may take to end."""
 
     @property
     def promised(self) -> str:

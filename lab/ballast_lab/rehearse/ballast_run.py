@@ -350,4 +350,6 @@ class Evictions:
     def _landed(self, step: StepRecord, target: int) -> StepRecord:
         at = step.time + self._step
         name = self._course.history.nodes[target].name
-        return msgspec.structs.replace(step, status=StepStatus.READY, landed_on=name, landed_at=at, ready_at=at)
+        return msgspec.structs.replace(
+            step, status=StepStatus.READY, landed_on=name, gone_at=at, landed_at=at, ready_at=at
+        )

@@ -81,7 +81,7 @@ def test_what_came_back_to_its_source_moved_nothing() -> None:
 
 def test_what_was_moved_is_pending_until_the_window_shows_it() -> None:
     assert pending(step()) == LOAD
-    landed = step(status=StepStatus.LANDED, landed_on="n1", landed_at=NOW)
+    landed = step(status=StepStatus.LANDED, landed_on="n1", gone_at=NOW, landed_at=NOW)
     assert pending(landed, at=NOW + 25)["n0"]["cpu"] == pytest.approx(-0.075)
     assert pending(landed, at=NOW + 100)["n0"]["cpu"] == 0.0
 
@@ -90,6 +90,13 @@ def test_what_did_not_happen_is_not_pending_nor_what_landed_elsewhere_on_the_tar
     assert pending(step(status=StepStatus.RECORDED), step(status=StepStatus.FAILED)) == {}
     elsewhere = step(status=StepStatus.READY, landed_on="n4", landed_at=NOW)
     assert pending(elsewhere) == {"n0": {"cpu": -0.1}}
+
+
+def test_a_pod_that_is_still_ending_is_still_to_go_from_its_source() -> None:
+    ending = step(status=StepStatus.READY, landed_on="n1", landed_at=NOW, ready_at=NOW)
+    assert pending(ending, at=NOW + 600) == {"n0": {"cpu": -0.1}, "n1": {"cpu": 0.0}}
+    gone = replace(ending, gone_at=NOW + 600)
+    assert pending(gone, at=NOW + 625)["n0"]["cpu"] == pytest.approx(-0.075)
 
 
 @given(st.floats(0, 1000))

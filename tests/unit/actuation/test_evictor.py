@@ -74,6 +74,25 @@ def test_a_replacement_is_followed_until_the_effect_is_measured(replica: Replica
     assert replica.evictor.pending() == {}
 
 
+def test_an_effect_is_judged_once_the_pod_has_ended_however_long_that_takes(
+    replica: Replica, server: EvictingApi
+) -> None:
+    replica.carry_out(server.pods["shop/web-1"])
+    ending = server.pods["shop/web-1"]
+    server.replace_evicted("n5")
+    server.pods["shop/web-1"] = ending
+    replica.follow()
+    assert replica.recent()[0]["status"] == "ready"
+    assert replica.follow(WINDOW) is None
+    assert replica.evictor.pending() == {"n0": {"cpu": -0.1, "memory": -0.1}, "n5": {"cpu": 0.0, "memory": 0.0}}
+    del server.pods["shop/web-1"]
+    replica.loads |= {"n0": 0.41, "n5": 0.58}
+    assert replica.follow() is None
+    assert replica.evictor.pending()["n0"]["cpu"] == pytest.approx(-0.1)
+    assert replica.follow(WINDOW) == EFFECT.format("90%")
+    assert replica.evictor.stopped("rebalance") is None
+
+
 def test_a_clock_that_was_turned_back_keeps_no_plan_open(replica: Replica, server: EvictingApi) -> None:
     replica.carry_out(server.pods["shop/web-1"])
     server.replace_evicted("n5")

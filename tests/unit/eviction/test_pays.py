@@ -154,6 +154,7 @@ def test_what_makes_an_eviction_dear() -> None:
         assert price(annotations={key: "1000"}) > ordinary > price(annotations={key: "-100"})
         assert price(annotations={key: "dear"}) == ordinary
     assert price(restarts=300.0) > ordinary > price(restarts=2.0)
+    assert price(grace=120) == 2 * ordinary == 2 * price(grace=5)
     assert price(owner=Owner("CloneSet", "one", "u", True)) > ordinary
 
 

@@ -190,13 +190,16 @@ def pending(
     """{node: {resource: load}} that was moved but that a mean over `window` seconds does not show yet.
 
     A replacement that landed so many seconds ago is in that share of the window. It counts where it landed, if that is
-    one of `nodes`, and before that on its target or the node that it prefers.
+    one of `nodes`, and before that on its target or the node that it prefers. The source loses the pod when it is gone,
+    which may be later: until then its whole fall is to come.
     """
     sums: dict[str, dict[str, float]] = {}
     for step in (step for plan in plans for step in plan.steps):
         if step.happened and step.landed_on != step.source:
-            shown = min(1.0, max(0.0, now - step.landed_at) / window) if step.landed_at else 0.0
-            _add(sums, moved(step, nodes or {}), 1.0 - shown)
+            for node, changes in moved(step, nodes or {}).items():
+                since = step.gone_at if node == step.source else step.landed_at
+                shown = min(1.0, max(0.0, now - since) / window) if since else 0.0
+                _add(sums, {node: changes}, 1.0 - shown)
     return sums
 
 

@@ -93,10 +93,10 @@ def _follow_step(
     )
     if started != step.started:
         step = replace(step, started=started)
-    if not step.open:
-        return step
     victim = watched.pods.get(step.uid)
     there = victim is not None and not victim.finished
+    if not step.open:
+        return replace(step, gone_at=now) if step.happened and not there and not step.gone_at else step
     if step.status is StepStatus.RECORDED:
         if there and victim is not None and not victim.deleting:
             if now - step.time < UNSURE:
@@ -168,6 +168,8 @@ def _judge(
     if planner is not None and planner.effect is Effect.STARTS:
         _judge_starts(followed, happened, now, options.ready_within)
         return
+    if any(not step.gone_at and now - step.time < ENDING for step in happened):
+        return  # A pod that is still ending is still load.
     ended = max(max(step.ready_at, step.landed_at, step.gone_at) for step in happened)
     if snapshot.time < ended + window:
         return

@@ -18,7 +18,7 @@ from ballast.model.devices import ANNOTATIONS as DEVICE_ANNOTATIONS
 from ballast.model.limits import quantity
 from ballast.model.marks import DELETION_COST, EVICTION_UNDER_WAY, EVICTS_ITSELF, GANG_ANNOTATIONS, MIRROR
 from ballast.model.node import Node, Taint
-from ballast.model.pod import Owner, Pod
+from ballast.model.pod import ORDINARY_GRACE, Owner, Pod
 from ballast.model.shape import ContainerShape, Shape, shape_of
 from ballast.model.template import OPAQUE, PLAIN, Template, Toleration
 
@@ -38,6 +38,9 @@ POD_NATURE = (
 )
 SLICE = 25
 """Objects of a page that are read in one piece, in a quarter of a millisecond."""
+
+LONGEST_GRACE = 86_400
+"""Seconds for a pod to end that count at most."""
 
 MOST_GATES = 4
 """Scheduling gates that an opaque pod keeps."""
@@ -184,7 +187,13 @@ def to_pod(pod: wire.Pod | wire.LeanPod, shared: Shared, keep: Callable[[str], b
         gates=tuple(shared.string(gate.name) for gate in spec.scheduling_gates or ()),
         nominated=shared.string(status.nominated_node_name),
         restarts=sum(state.restart_count for state in _states(status)),
+        grace=_grace(spec) if isinstance(spec, wire.PodSpec) else ORDINARY_GRACE,
     )
+
+
+def _grace(spec: wire.PodSpec) -> int:
+    seconds = spec.termination_grace_period_seconds
+    return ORDINARY_GRACE if seconds is None else min(max(0, seconds), LONGEST_GRACE)
 
 
 def to_opaque(pod: wire.Pod | wire.LeanPod, shared: Shared) -> Pod:
