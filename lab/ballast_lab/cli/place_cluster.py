@@ -56,10 +56,13 @@ def cluster_problem(
     """The problem of all pods that run or wait; cpu and memory count 1 each without `weights`.
 
     A pod's part of disk or network is its share of the bytes of all pods there times the node's ratio. Pods of
-    DaemonSets, static pods, those with volume claims, those that are being deleted, and those on nodes whose load is
-    unknown stay where they are.
+    DaemonSets, static pods, those with volume or resource claims, those that are being deleted, and those on nodes
+    whose load is unknown stay where they are. Waiting pods with resource claims are left out.
     """
-    pods = [_expected(pod) for pod in found.pods if not pod.finished]
+    unfinished = [_expected(pod) for pod in found.pods if not pod.finished]
+    # Which nodes can satisfy a claim of a device is up to its driver.
+    claiming = [pod for pod in unfinished if pod.template.resource_claims and not pod.node]
+    pods = [pod for pod in unfinished if pod.node or not pod.template.resource_claims]
     arranged = layout(found.nodes, pods, NEEDED, loads(found, document, NEEDED), usage)
     order = {node.name: row for row, node in enumerate(arranged.nodes)}
     extra = [name for name, kind in KINDS.items() if any(e.kind == kind for es in document.nodes.values() for e in es)]
@@ -100,7 +103,13 @@ def cluster_problem(
         home=arranged.on,
         rules=rules.rules(),
         devices=_devices(arranged, fixed),
-        notes=list(_notes(arranged, known, ratio, extra, weight, weights, reasons)),
+        notes=[
+            *_notes(arranged, known, ratio, extra, weight, weights, reasons),
+            *(
+                f"{pod.namespace}/{pod.name} is left out: it has resource claims, and waits for a node."
+                for pod in claiming
+            ),
+        ],
     )
 
 
@@ -159,6 +168,7 @@ def _reasons(arranged: Layout, known: Bools, used: Floats, counting: Sequence[st
     reasons = {
         "are being deleted": of_pods(lambda pod: pod.deleting),
         "have volume claims": of_pods(lambda pod: pod.template.volume_claims),
+        "have resource claims": of_pods(lambda pod: pod.template.resource_claims),
         "are of DaemonSets or static": of_pods(
             lambda pod: pod.owner is not None and pod.owner.kind in ("DaemonSet", "Node")
         ),

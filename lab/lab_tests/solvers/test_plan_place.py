@@ -327,6 +327,22 @@ def test_shared_gpus_of_a_cluster_are_single_devices(tmp_path: Path, ballast: Ru
     assert "single devices" in err
 
 
+def test_pods_with_device_claims_are_not_moved_nor_placed(tmp_path: Path, ballast: Run) -> None:
+    claims = {"nodeSelector": {"disk": "ssd"}, "resourceClaims": [{"name": "gpu", "resourceClaimName": "one"}]}
+    pods = [pod(f"p{row}", "1", "1Gi", "a", f"w{row}", spec=claims) for row in range(3)]
+    pods += [pod("waits", "1", "1Gi", "", "waits", spec=claims), pod("free", "1", "1Gi", "a", "free")]
+    metrics = watcher({"a": (60, 60), "b": (0, 0), "c": (0, 0)})
+    code, out, err = ballast(*files(tmp_path, cluster_of(pods), metrics), "--evaluations", "500", "-o", "json")
+    assert code == 0, err
+    placement = json.loads(out)["placement"]
+    assert {name: where for name, where in placement.items() if name != "shop/free"} == {
+        f"shop/p{row}": "a" for row in range(3)
+    }
+    assert placement["shop/free"] in ("b", "c")
+    assert "3 have resource claims" in err
+    assert "shop/waits is left out" in err
+
+
 def test_disk_and_network_come_from_shares_of_bytes(tmp_path: Path, ballast: Run) -> None:
     pods = [pod(f"p{row}", "100m", "1Gi", "a" if row < 3 else "b", f"w{row}") for row in range(4)]
     metrics = watcher({"a": (30, 30), "b": (10, 10), "c": (0, 0)})
