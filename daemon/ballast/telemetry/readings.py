@@ -213,6 +213,7 @@ class ReadingBuilder:
             table = self._without_witnesses(question, table, newest, grid, names, found)
         if not len(table):
             return ReadingProblem("empty", _nothing(question, newest, grid))
+        table = _of_our_cluster(table, question, names, found)
         if len(clusters := table.cluster_names()) > 1:
             summary = f"the answer mixes the clusters {', '.join(clusters)}"
             fix = tuple(self.check.line(f'cluster="{name}"') for name in clusters)
@@ -395,6 +396,24 @@ def _nothing(question: Query, newest: SeriesTable, grid: Grid) -> str:
         f"or BALLAST_TELEMETRY__RESOURCES asks for, and BALLAST_PROMETHEUS__MATCHERS; `ballast doctor` finds a preset"
         f"{speeds if question.resource == 'network' else ''}"
     )
+
+
+def _of_our_cluster(table: SeriesTable, question: Query, names: NodeNames, found: _Found) -> SeriesTable:
+    """Without the series of other clusters where these are a tenth at most: a few exporters do not stop the others.
+
+    Ours is the cluster that names the most nodes.
+    """
+    if len(table.cluster_names()) < 2:
+        return table
+    rows = names.rows(table.named(question.labels)).tolist()
+    ours = Counter(name for name, row in zip(table.clusters, rows, strict=True) if name and row >= 0)
+    own = max(ours, key=lambda name: (ours[name], name), default="")
+    kept = [index for index, name in enumerate(table.clusters) if name in ("", own)]
+    if len(table) - len(kept) > len(table) / 10:
+        return table
+    others = ", ".join(name for name in table.cluster_names() if name != own)
+    found.warnings.add(f"{len(table) - len(kept)} series name the cluster {others} instead of {own}: they do not count")
+    return table.take(kept)
 
 
 def _note_strangers(question: Query, nodes: list[str], rows: Ints, found: _Found) -> None:

@@ -18,6 +18,7 @@ TOPICS = {
     "windows": "Windows",
     "watcher": "Reading `/watcher`",
     "honest": "Two honest sources",
+    "lies": "What lies, lags or starves",
     "page": "The page in a browser",
     "start": "Starting",
     "large": "Fifteen thousand nodes",

@@ -13,6 +13,7 @@ class Tools:
     etcd_kwok: Path
     prometheus: Path
     trimaran: Path
+    metrics_server: Path
 
     @classmethod
     def find(cls) -> Tools:
