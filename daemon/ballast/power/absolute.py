@@ -214,6 +214,15 @@ class _AbsoluteTick:
         counts = fill(lowest, self._carried(measured.confirmed), restore_first=self.policy.restore_first)
         kinds = {target.name: target.minimum for target in targets}, counts, {t.name: t.maximum for t in targets}
         least, now, most = (self.policy.drawn(kind) + self.policy.base_power for kind in kinds)
+        # Under a cap an autoscaler does not show its demand: what was drawn when nothing was short stands for it.
+        enough = min(meter.watts or ZERO, self._carried(measured.confirmed) + self.policy.base_power)
+        room = max(target.watts for target in targets)
+        if meter.drawn + room < enough:
+            meter = replace(meter, wanted=meter.drawn)
+        elif meter.drawn + room < (meter.watts or ZERO):
+            meter = replace(meter, wanted=None)
+        if meter.wanted is not None and any(scaled.demand is None for scaled in self.autoscaled.values()):
+            now = min(now, max(least, meter.wanted))
         reach = Reach(least, now, most, 1 - self.policy.margin_in_force)
         return replace(self, state=replace(self.state, energy=plan(spec, meter, reach, self.sample.forecast)))
 

@@ -144,6 +144,10 @@ class EnergyMeter:
     """What may be drawn; None before that is decided."""
     expires: Fraction = NONE
     """Time from which on that is decided anew."""
+    drawn: Fraction = NONE
+    """Watts drawn at `at`."""
+    wanted: Fraction | None = None
+    """Watts that were drawn last while neither energy nor feed was short; None where they were wanted all."""
 
     def coarse(self) -> EnergyMeter:
         """In steps of ten minutes, so that it is not saved with every sample: what is missing is read again."""

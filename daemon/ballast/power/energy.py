@@ -97,9 +97,10 @@ class EnergySpec(PolicySection):
         if meter is None:
             return EnergyMeter(begin, self.kwh * 3_600_000 * (at - begin) / (end - begin), at)
         if meter.since < begin:
-            return replace(meter, since=begin, used=Fraction(round(drawn * (at - begin))), at=at, expires=at)
+            used = Fraction(round(drawn * (at - begin)))
+            return replace(meter, since=begin, used=used, at=at, expires=at, drawn=drawn)
         used = meter.used + round(drawn * max(ZERO, at - meter.at))
-        return replace(meter, since=begin, used=used, at=at)
+        return replace(meter, since=begin, used=used, at=at, drawn=drawn)
 
 
 @dataclass(frozen=True, slots=True)

@@ -180,6 +180,22 @@ def test_what_runs_is_metered_and_not_what_might_and_the_meter_goes_before() -> 
     assert float(metered.energy.used) == pytest.approx(150 * 6 * 3600)
 
 
+def test_a_cap_does_not_hide_the_demand_that_the_day_is_planned_by() -> None:
+    one = policy(independents=SITE, energy={"kWh": 60}, schedule={"csv": "unused", "as": "carbon"})
+    assert one.schedule is not None
+    forecast = Schedule.of((Fraction(at), Fraction(value)) for at, value in carbon(1, 4)).meant(one.schedule)
+    state, cap, kwh = ControllerState(), 100, [0.0] * 4
+    for at in range(0, 4 * DAY, 300):
+        running = min(60, cap)
+        sample = replace(Sample.of(at, 5000.0), forecast=forecast, drawn=Fraction(50 * running))
+        result = observe(one, state, sample, {"ns/t0": cap}, autoscaled={"ns/t0": Autoscaled(100, cap, running)})
+        if result.state.plan is not None:
+            cap = result.state.plan.replicas["ns/t0"]
+        state = result.state.committed()
+        kwh[at // DAY] += 50 * min(60, cap) * 300 / 3_600_000
+    assert all(0.98 * 60 <= day <= 60.01 for day in kwh)
+
+
 def test_energy_is_metered_in_silence_and_kept_by_a_new_baseline() -> None:
     one = policy(independents=SITE, energy={"kWh": 12})
     state = tick(one, tick(one, ControllerState(), 0), 3600, watts=None)
