@@ -13,8 +13,8 @@ from ballast.cli.app import app
 from ballast.settings import load as load_settings
 from ballast_lab.experiments.load_traces import LoadTrace, load_traces
 from ballast_lab.experiments.published import published
-from ballast_lab.experiments.schedule.contestants import CONTESTANTS, Evicting, contestant
-from ballast_lab.experiments.schedule.loop import CYCLE, Day, simulate
+from ballast_lab.experiments.schedule.contestants import CONTESTANTS, Evicting, Labels, contestant
+from ballast_lab.experiments.schedule.loop import CYCLE, EPOCH, Day, simulate
 from ballast_lab.experiments.schedule.results import Plan, results
 from ballast_lab.experiments.schedule.workloads import HOUR, Workload, combinations, days_of, draw
 
@@ -156,3 +156,31 @@ def test_a_label_keeps_the_order_of_steady_nodes() -> None:
     assert writes[:2] == [None, None]
     assert isinstance(writes[2], float)
     assert writes[2] < 0.5
+
+
+def test_a_node_that_got_ten_pods_since_the_last_cycle_is_not_the_best_one() -> None:
+    """Nodes of 16 cores that measure a tenth each, and the first a twentieth; ten pods of a core start there."""
+    empty = draw(SERIES, 0)
+    ten = {name: getattr(empty, name)[:10] * 0 for name in ("row", "owner", "pool", "shift")}
+    load = Workload(
+        empty.nodes, np.full((1, 288), 0.9), np.zeros(10), np.full(10, 1e9), np.ones(10), ten["row"], ten["shift"],
+        np.ones(10), np.full(10, 2.0**30), ten["owner"], ten["pool"],
+    )  # fmt: skip
+    day = Day(load)
+    measured = np.full((2, len(day.names)), 0.1)
+    measured[:, 0] = 0.05
+    day._samples = np.repeat(measured[None], 30, axis=0)
+    labels = contestant("labels")(day, 0)
+    assert isinstance(labels, Labels)
+
+    def best(time: float) -> set[str]:
+        labels.observe(day.snapshot(time))
+        texts = {name: float(text) for name, text in labels.labels().items()}
+        return {name for name, text in texts.items() if text == max(texts.values())}
+
+    for cycle in range(40):
+        before = best(cycle * CYCLE)
+    assert before == {"n000"}
+    for number in range(10):
+        labels.bound(number, 0, EPOCH + 40 * CYCLE)
+    assert "n000" not in best(41 * CYCLE)
