@@ -162,20 +162,23 @@ class TelemetryCycle:
         for resource, samples in reading.samples.items():
             rows, values, times = samples.rows, samples.values, samples.times
             self._lives.heir[rows[times < born[rows]]] = True
-            since = born[rows] + np.where(self._lives.heir[rows], reading.spans.get(resource, 0.0), 0.0)
-            own = times >= since
+            own = times >= self._since(rows, reading.spans.get(resource, 0.0))
             if not own.all():
                 rejected["stale"] = rejected.get("stale", 0) + int(np.count_nonzero(~own))
                 rows, values, times = rows[own], values[own], times[own]
             ring.write(resource, reading.at, columns[rows], values, times)
         if reading.starved is not None:
             rows, values, times = reading.starved.rows, reading.starved.values, reading.starved.times
-            own = times >= born[rows]
+            own = times >= self._since(rows, max(reading.spans.values(), default=0.0))
             witnessed = self._starved.columns(self._lives.keys)[rows[own]]
             self._starved.write("starved", reading.at, witnessed, values[own], times[own])
         self._paces[source.name].update(reading.scrape_interval)
         for reason, count in rejected.items():
             self._metrics.samples_rejected.labels(reason).inc(count)
+
+    def _since(self, rows: Ints, span: float) -> Floats:
+        """From when on these nodes' values over `span` seconds tell nothing of another node of that name."""
+        return np.asarray(self._lives.born[rows] + np.where(self._lives.heir[rows], span, 0.0))
 
     def _snapshot(self, at: float, nodes: Sequence[Node]) -> Snapshot:
         share = _allocatable_share(nodes, self._resources)

@@ -90,7 +90,7 @@ class MetricsServerSource:
         names: NodeNames,
         rejected: Counter[str],
     ) -> Samples:
-        usage = [_amount(item.usage.get(resource)) for item in items]
+        usage = [_amount(item.usage, resource) for item in items]
         capacity = [_capacity(names.nodes, row, resource) for row in rows.tolist()]
         readable = np.array([amount is not None for amount in usage]) & np.isfinite(times)
         known = np.array([amount is not None for amount in capacity])
@@ -154,9 +154,11 @@ class _MetricsName(msgspec.Struct, gc=False):
 
 
 class _NodeMetrics(msgspec.Struct, gc=False):
+    """Times and amounts are read one by one: what is wrong with one node is not wrong with the answer."""
+
     metadata: _MetricsName
-    timestamp: str = ""
-    usage: dict[str, str] = {}
+    timestamp: object = ""
+    usage: object = None
 
 
 class _NodeMetricsList(msgspec.Struct, gc=False):
@@ -168,11 +170,9 @@ _decode = msgspec.json.Decoder(_NodeMetricsList).decode
 
 def _times(items: list[_NodeMetrics]) -> Floats:
     """Unix times; NaN where unreadable."""
-    read: dict[str, float] = {}
-    for item in items:
-        if item.timestamp not in read:
-            read[item.timestamp] = _unix(item.timestamp)
-    return np.array([read[item.timestamp] for item in items], dtype=np.float64)
+    stamps = [item.timestamp if isinstance(item.timestamp, str) else "" for item in items]
+    read = {stamp: _unix(stamp) for stamp in set(stamps)}
+    return np.array([read[stamp] for stamp in stamps], dtype=np.float64)
 
 
 def _unix(text: str) -> float:
@@ -183,9 +183,10 @@ def _unix(text: str) -> float:
     return time.timestamp() if time.tzinfo is not None else np.nan
 
 
-def _amount(text: str | None) -> float | None:
+def _amount(usage: object, resource: str) -> float | None:
+    text = usage.get(resource) if isinstance(usage, dict) else None
     try:
-        return None if text is None else quantity(text)
+        return quantity(text) if isinstance(text, str) else None
     except ValueError:
         return None
 

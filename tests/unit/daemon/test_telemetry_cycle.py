@@ -305,7 +305,10 @@ def test_pools_come_from_a_label_and_the_spread_stays_inside_them(clock: FakeClo
 
 
 class Counting(FakeSource):
-    """cpu is a rate over 120 s and shows the share of it that a predecessor of load 0.9 lived, before one of 0.1."""
+    """cpu is a rate over 120 s and shows the share of it that a predecessor of load 0.9 lived, before one of 0.1.
+
+    The predecessor starved wholly.
+    """
 
     changed: float = 1_700_000_430.0
 
@@ -316,7 +319,8 @@ class Counting(FakeSource):
         values = np.full(len(rows), 0.9 * before + 0.1 * (1 - before))
         times = np.full(len(rows), at if at >= self.changed + 15 else min(at, self.changed - 5))
         samples = {**reading.samples, "cpu": Samples(rows, values, times)}
-        return Reading(self.name, at, samples, spans={"cpu": 120.0})
+        starved = Samples(rows, np.full(len(rows), before), times)
+        return Reading(self.name, at, samples, spans={"cpu": 120.0}, starved=starved)
 
 
 @pytest.mark.parametrize("restarted", [False, True])
@@ -338,6 +342,7 @@ def test_counters_of_a_node_in_anothers_place_begin_with_its_birth(name: str, re
         if known[-1]:
             assert snapshot.primary.mean[0, 0] == pytest.approx(0.1)
             assert snapshot.primary.std[0, 0] == pytest.approx(0.0)
+        assert not snapshot.starved(0)
         clock.advance(30.0)
     assert known[-1]
     assert not any(known[:4])

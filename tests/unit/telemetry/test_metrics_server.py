@@ -78,6 +78,25 @@ def test_what_cannot_count_is_counted_by_reason() -> None:
     assert reading.strangers == ("'stranger' is not a node",)
 
 
+@pytest.mark.parametrize(
+    "spoiled",
+    [
+        *({"usage": {"cpu": cpu, "memory": "2Gi"}} for cpu in ("NaN", "1e9", "1e400", "-1", "50", "", "lots", None, 7)),
+        *({"usage": usage} for usage in ({}, None, "much", [1])),
+        *({"timestamp": stamp} for stamp in ("", "now", None, 17, "1970-01-01T00:00:00Z", "2999-01-01T00:00:00Z")),
+        {"metadata": {"name": "nobody"}},
+    ],
+    ids=str,
+)
+def test_what_it_says_of_one_node_stays_with_that_node(spoiled: dict[str, Any]) -> None:
+    for items in ([item("a") | spoiled, item("b")], [item("a"), item("b"), item("a", cpu="2") | spoiled]):
+        reading = source(Api(*items)).read(AT, NODES)
+        assert not reading.problems
+        for resource, value in (("cpu", 0.5), ("memory", 0.5)):
+            samples = reading.samples[resource]
+            assert samples.values[samples.rows == 1].tolist() == [value]
+
+
 def test_a_node_without_capacity_has_no_sample() -> None:
     reading = source(Api(item("c"))).read(AT, NODES)
     assert reading.samples["cpu"].rows.tolist() == []
