@@ -32,6 +32,7 @@ TOPICS = {
     "landing": "Landing by a taint",
     "redistribution": "Redistribution on small worlds",
     "pays": "Moves that pay",
+    "trace_day": "Days of recorded load under evictions",
     "held": "What tests hold evictions to",
     "noise": "Noise alone, and a hot node",
     "consolidation": "Emptying nodes",
