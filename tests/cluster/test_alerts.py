@@ -124,7 +124,7 @@ def _over(case: Mapping[str, Any]) -> dict[str, Any]:
         if re.search("_(total|bucket){", one["series"]):
             healthy = f"{base + step * count}x10"
         elif one["series"].startswith(("ballast_leader", "ballast_settings_info")):
-            healthy = "0x10" if leads and "leader" in one["series"] and 'cluster="other"' not in one["series"] else "1x10"
+            healthy = "0x10" if leads and one["series"] == WAITS else "1x10"
             leads |= "leader" in one["series"]
         inputs.append({"series": one["series"], "values": f"{one['values']} {healthy}"})
     if not leads:

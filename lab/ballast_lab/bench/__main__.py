@@ -49,6 +49,7 @@ TOPICS = {
     "fuzz": "Mutated input",
     "soak": "A day of `ballast run` alone",
     "faults": "Faults at writes",
+    "truth": "The same truth every day",
 }
 
 
