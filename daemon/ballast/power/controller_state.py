@@ -77,6 +77,12 @@ class ChangeWindow:
 
 NONE = Fraction(0)
 
+SLOW = Fraction(120)
+"""Seconds between two samples from which on a feed is slow."""
+
+REMEMBERED = Fraction(300)
+"""Seconds for which a sample that was not believed may confirm another one."""
+
 
 @dataclass(frozen=True, slots=True)
 class FeedReading:
@@ -88,15 +94,29 @@ class FeedReading:
     time: Fraction
     watts: Fraction
     confirmed: Fraction
+    apart: Fraction = NONE
+    """Seconds since the sample before, where samples have times of their own; 0 where that is not known."""
+    doubted: tuple[Fraction, Fraction] | None = None
+    """Time and watts of the last sample that was not believed."""
 
     @classmethod
     def after(cls, last: Fraction, time: Fraction, watts: Fraction, below: Fraction) -> FeedReading:
         """A sample after one of `last` watts; no more than down to `below` times that is believed at once."""
-        return cls(time, watts, max(watts, min(last, last * below)) if watts < last else watts)
+        confirmed = max(watts, min(last, last * below)) if watts < last else watts
+        return cls(time, watts, confirmed, doubted=(time, watts) if confirmed > watts else None)
 
-    def then(self, time: Fraction, watts: Fraction, below: Fraction) -> FeedReading:
-        """The next sample; the same one where its time is not later."""
-        return self if time <= self.time else FeedReading.after(self.watts, time, watts, below)
+    def then(self, time: Fraction, watts: Fraction, below: Fraction, *, own: bool = True) -> FeedReading:
+        """The next sample; the same one where its time is not later. `own`: its time is the feed's, not the tick's."""
+        if time <= self.time:
+            return self
+        apart = time - self.time if own else NONE
+        # A feed of rows minutes apart is believed at once: its next row would confirm a fall too late.
+        reading = FeedReading.after(self.watts, time, watts, NONE if min(apart, self.apart) >= SLOW else below)
+        if self.doubted is not None and time - self.doubted[0] <= REMEMBERED:
+            # Low samples that come again and again confirm one another, also with high ones between them.
+            confirmed = min(reading.confirmed, max(watts, self.doubted[1]))
+            return replace(reading, apart=apart, confirmed=confirmed, doubted=reading.doubted or self.doubted)
+        return replace(reading, apart=apart)
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,9 +280,11 @@ class ControllerState:
 
         `below` is `confirm.below` of the policy; the first sample is held against the watts for what `runs`.
         """
-        time = at if time is None else time
-        before = self.measured
-        measured = FeedReading.after(runs, time, watts, below) if before is None else before.then(time, watts, below)
+        own, time, before = time is not None, at if time is None else time, self.measured
+        if before is None:
+            measured = FeedReading.after(runs, time, watts, below)
+        else:
+            measured = before.then(time, watts, below, own=own)
         return replace(self, seen=at, measured=measured)
 
     def committed(self) -> ControllerState:

@@ -271,7 +271,7 @@ def _ticks(samples: Iterable[Sample], interval: Fraction | None) -> Iterator[tup
                 yield Sample(at, row.watts, row.at), False
                 at += interval
         row = sample
-        yield sample, True
+        yield sample if interval is None else replace(sample, time=sample.at), True
 
 
 def _allowed(policy: PowerPolicy, state: ControllerState, sample: Sample) -> Fraction | None:

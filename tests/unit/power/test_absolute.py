@@ -122,7 +122,10 @@ def test_what_someone_sets_at_night_holds_neither_by_night_nor_by_day(hour: int)
 
 def test_a_single_sample_of_nothing_is_no_night() -> None:
     one = absolute({})
-    assert totals(follow(one, [400.0, 0.0, 400.0, 0.0, 0.0], t0=40)) == [40, 20, 20, 20, 0]
+    assert totals(follow(one, [400.0, 0.0, *[400.0] * 25, 0.0, 400.0], t0=40))[:3] == [40, 20, 20]
+    assert min(totals(follow(one, [400.0, 0.0, *[400.0] * 25, 0.0, 400.0], t0=40))) == 20
+    # Low ones that come again within five minutes confirm one another.
+    assert totals(follow(one, [400.0, 0.0, 400.0, 0.0, 0.0], t0=40)) == [40, 20, 20, 0, 0]
     run = follow(one, [400.0, 150.0, 60.0, 60.0], t0=40)
     assert totals(run) == [40, 20, 7, 6]
     assert totals(follow(one, [400.0, 150.0, 150.0], t0=40)) == [40, 20, 15]

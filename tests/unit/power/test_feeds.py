@@ -18,8 +18,8 @@ FEEDS = {
     "noise": ([4000 + 500 * RANDOM.uniform(-1, 1) for _ in range(TICKS)], 0, 220),
     # Each cliff is a fall of more than a half, whose second part waits for a sample.
     "saw with cliffs": ([max(1250.0, 5000 * 1.1 ** ((tick % 40) / 4 - 10)) for tick in range(TICKS)], 0.025, 410),
-    # No second sample ever confirms the low ones: 450 W stay above them. It should be served at its lower level.
-    "flapping, below a half": ([5000.0, 2000.0] * (TICKS // 2), 0.5, 2),
+    # Low samples confirm one another, so it is served at its lower level.
+    "flapping, below a half": ([5000.0, 2000.0] * (TICKS // 2), 0.002, 2),
 }
 
 
@@ -35,3 +35,16 @@ def test_feeds_that_swing(name: str) -> None:
     assert result.over.share <= over
     assert result.over.worst_watts <= 450
     assert result.actions <= actions
+
+
+@pytest.mark.parametrize("apart", [900, 3600])
+def test_slow_feeds_fall_with_their_row_once_their_pace_is_known(apart: int) -> None:
+    one = policy(
+        independents=[{"ref": "ns/one", "min": 0, "max": 100, "wattsPerReplica": WATTS}], increase={}, decrease={}
+    )
+    feed = samples([5000.0, 2000.0] * 12, apart)
+    result = replay(one, feed, {"ns/one": 50}, NO_DEMAND, interval=Fraction(15))
+    # Of the first two rows nobody knows yet that the next one is far.
+    rows = [float(tick.t or 0) for tick in result.ticks if (tick.drawn or 0) > (tick.watts or 0)]
+    assert {row // apart for row in rows} == {float((feed[1].at or 0) // apart)}
+    assert 0 < result.over.share <= Fraction(1, 22)
