@@ -133,6 +133,13 @@ def test_increases_wait_for_the_pods_of_the_last_one(found: Rig) -> None:
     assert found.apply(policy("api"), {"api": 4})[0].done
 
 
+def test_only_pods_that_no_node_takes_leave_their_watts_to_others(found: Rig) -> None:
+    refused, gated = pod("a", waiting_since=1.0), pod("b", gates=("example.com/held",))
+    found.pods = refused, gated, pod("not-seen-yet"), pod("pulls-its-image", node="n1")
+    standing = found.standing(policy("api"))
+    assert (standing.pending, standing.unplaced) == (4, 2)
+
+
 def test_a_rollout_is_waited_for_but_not_in_an_emergency(found: Rig) -> None:
     found.api.objects[API]["status"] = {"observedGeneration": 0, "replicas": 5, "updatedReplicas": 2}
     (outcome,) = found.apply(policy("api"), {"api": 4})

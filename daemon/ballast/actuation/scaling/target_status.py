@@ -69,6 +69,8 @@ class TargetStatus:
     """Replicas asked for now, whoever set them."""
     pending: int = 0
     """Pods of the target that are Pending."""
+    unplaced: int = 0
+    """Those of them that no node takes: the others draw power soon."""
     leaving: int = 0
     """Pods of the target that are being deleted and still draw power."""
     capped: bool = False

@@ -61,7 +61,10 @@ PodIndex = dict[tuple[str, str, str], list[Pod]]
 
 
 class Waiting:
-    """Pods that are Pending, and pods that are being deleted; all are searched at the first question only."""
+    """Pods that are Pending, those of them that no node takes, and pods that are being deleted.
+
+    All are searched at the first question only.
+    """
 
     def __init__(self, pods: Callable[[], Iterable[Pod]]) -> None:
         self._pods = pods
@@ -70,21 +73,28 @@ class Waiting:
         """Pods that are Pending. Raises ClusterError while pods are not known."""
         return _matching(self._indexes[0], namespace, selector)
 
+    def unplaced(self, namespace: str, selector: Selector) -> int:
+        """Pods that the scheduler finds no node for, or may not place yet. Raises ClusterError likewise."""
+        return _matching(self._indexes[2], namespace, selector)
+
     def leaving(self, namespace: str, selector: Selector) -> int:
         """Pods on nodes that are being deleted. Raises ClusterError while pods are not known."""
         return _matching(self._indexes[1], namespace, selector)
 
     @cached_property
-    def _indexes(self) -> tuple[PodIndex, PodIndex]:
+    def _indexes(self) -> tuple[PodIndex, PodIndex, PodIndex]:
         """By namespace and each of their labels, and by the namespace alone."""
         pending: PodIndex = {}
         leaving: PodIndex = {}
+        unplaced: PodIndex = {}
         for pod in self._pods():
             if pod.deleting and pod.node and not pod.finished:
                 _index(leaving, pod)
             elif pod.phase == "Pending" and not pod.deleting:
                 _index(pending, pod)
-        return pending, leaving
+                if not pod.node and (pod.waiting_since is not None or pod.gates):
+                    _index(unplaced, pod)
+        return pending, leaving, unplaced
 
 
 def _index(pods: PodIndex, pod: Pod) -> None:
@@ -269,12 +279,15 @@ class TargetReader:
             return replace(seen, ceiling=ceiling, maximum=ceiling, obstacle=obstacle)
         selector = workload.selector or now.selector
         complete = workload.replicas is not None and workload.ready >= now.replicas
+        pending, unplaced = 0, 0
         try:
-            pending = 0 if complete or selector is None else waiting.count(workload.namespace, selector)
+            if not complete and selector is not None:
+                pending = waiting.count(workload.namespace, selector)
+                unplaced = waiting.unplaced(workload.namespace, selector)
         except ClusterError:
             pending = max(1, now.replicas - workload.ready)
         if pending:
-            return replace(seen, pending=pending, maximum=now.replicas, obstacle=obstacle)
+            return replace(seen, pending=pending, unplaced=unplaced, maximum=now.replicas, obstacle=obstacle)
         return seen if obstacle is None else replace(seen, obstacle=obstacle)
 
     def _under(self, autoscaler: Autoscaler, seen: TargetStatus, *, absolute: bool) -> TargetStatus:

@@ -300,7 +300,7 @@ class PolicyController:
 
     def _unbound(self, inputs: Inputs) -> Mapping[str, int]:
         """Replicas that no node takes; a dry run does not follow them."""
-        waiting = [name for name, status in inputs.statuses.items() if status.pending and not self._shadow]
+        waiting = [name for name, status in inputs.statuses.items() if status.unplaced and not self._shadow]
         self._pending = {name: self._pending.get(name, inputs.now.at) for name in waiting}
         return unbound_replicas(inputs.statuses, inputs.counts, self._pending, inputs.now.at)
 

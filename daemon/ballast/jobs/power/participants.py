@@ -109,7 +109,7 @@ def unbound_replicas(
 ) -> dict[str, int]:
     """Replicas that no node takes for UNBOUND seconds, of targets that nothing else scales."""
     return {
-        name: min(count, statuses[name].pending)
+        name: min(count, statuses[name].unplaced)
         for name, count in counts.items()
         if name in since and at - since[name] >= UNBOUND and statuses[name].autoscaler is None
     }
