@@ -90,7 +90,7 @@ class MetricsServerSource:
         names: NodeNames,
         rejected: Counter[str],
     ) -> Samples:
-        usage = [_amount(item.usage, resource) for item in items]
+        usage = [amount_of(item.usage, resource) for item in items]
         capacity = [_capacity(names.nodes, row, resource) for row in rows.tolist()]
         readable = np.array([amount is not None for amount in usage]) & np.isfinite(times)
         known = np.array([amount is not None for amount in capacity])
@@ -171,11 +171,12 @@ _decode = msgspec.json.Decoder(_NodeMetricsList).decode
 def _times(items: list[_NodeMetrics]) -> Floats:
     """Unix times; NaN where unreadable."""
     stamps = [item.timestamp if isinstance(item.timestamp, str) else "" for item in items]
-    read = {stamp: _unix(stamp) for stamp in set(stamps)}
+    read = {stamp: unix_time(stamp) for stamp in set(stamps)}
     return np.array([read[stamp] for stamp in stamps], dtype=np.float64)
 
 
-def _unix(text: str) -> float:
+def unix_time(text: str) -> float:
+    """NaN where unreadable."""
     try:
         time = datetime.fromisoformat(text)
     except ValueError:
@@ -183,7 +184,8 @@ def _unix(text: str) -> float:
     return time.timestamp() if time.tzinfo is not None else np.nan
 
 
-def _amount(usage: object, resource: str) -> float | None:
+def amount_of(usage: object, resource: str) -> float | None:
+    """Of a v1beta1 ResourceList; None where it does not say, or nothing useful."""
     text = usage.get(resource) if isinstance(usage, dict) else None
     try:
         return quantity(text) if isinstance(text, str) else None

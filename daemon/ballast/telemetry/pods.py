@@ -7,17 +7,16 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
 
 import msgspec
 import numpy as np
 
 from ballast.base.errors import ClusterError, TelemetryError
-from ballast.model.limits import quantity
 from ballast.model.sample import Samples
 from ballast.settings import Settings
 from ballast.telemetry import responses as decoding
 from ballast.telemetry.intake import accept, allowed_skew, default_max_age
+from ballast.telemetry.metrics_server import amount_of, unix_time
 from ballast.telemetry.responses import SeriesTable
 
 POD_LABEL = "ballast_pod"
@@ -118,7 +117,9 @@ def decode(said: PodAnswers) -> PodUsage:
     for resource, table in tables.items():
         if newest is None:
             problems[resource] = f"the age of the samples is unknown, so none counts: {unknown_age}"
-        elif len(table.cluster_names()) > 1:
+            continue
+        table = _of_most(table)
+        if len(table.cluster_names()) > 1:
             problems[resource] = (
                 f"the answer mixes the clusters {', '.join(table.cluster_names())}; choose one with "
                 f"BALLAST_PROMETHEUS__MATCHERS"
@@ -127,6 +128,16 @@ def decode(said: PodAnswers) -> PodUsage:
             pods, values, when = _sum_series(table, _Ages(newest), said.at - said.max_age)
             samples[resource] = _accept(said, rows, pods, values, when, rejected)
     return PodUsage(said.at, tuple(rows), samples, problems, +rejected, tuple(warnings))
+
+
+def _of_most(table: SeriesTable) -> SeriesTable:
+    """Without the series of other clusters than the most frequent one where these are a tenth at most."""
+    counts = Counter(name for name in table.clusters if name)
+    if len(counts) < 2:
+        return table
+    most = max(counts, key=lambda name: (counts[name], name))
+    kept = [index for index, name in enumerate(table.clusters) if name in ("", most)]
+    return table.take(kept) if len(table) - len(kept) <= len(table) / 10 else table
 
 
 class _Ages:
@@ -210,13 +221,15 @@ class _PodName(msgspec.Struct, gc=False):
 
 
 class _ContainerMetrics(msgspec.Struct, gc=False):
-    usage: dict[str, str] = {}
+    usage: object = None
 
 
 class _PodMetrics(msgspec.Struct, gc=False):
+    """Times and amounts are read one by one: what is wrong with one pod is not wrong with the answer."""
+
     metadata: _PodName
-    timestamp: datetime | None = None
-    containers: list[_ContainerMetrics] = []
+    timestamp: object = ""
+    containers: list[_ContainerMetrics] | None = None
 
 
 class _PodMetricsList(msgspec.Struct, gc=False):
@@ -245,13 +258,12 @@ def _from_metrics_server(said: PodAnswers) -> PodUsage:
                 continue
             names.append(f"{item.metadata.namespace}/{item.metadata.name}")
             values.append(amount)
-            times.append(item.timestamp.timestamp() if item.timestamp else math.nan)
+            times.append(unix_time(item.timestamp) if isinstance(item.timestamp, str) else math.nan)
         samples[resource] = _accept(said, rows, names, values, times, rejected)
     return PodUsage(said.at, tuple(rows), samples, rejected=+rejected)
 
 
-def _sum(containers: Sequence[_ContainerMetrics], resource: str) -> float | None:
-    try:
-        return sum(quantity(container.usage[resource]) for container in containers) if containers else None
-    except (KeyError, ValueError):
-        return None
+def _sum(containers: Sequence[_ContainerMetrics] | None, resource: str) -> float | None:
+    amounts = [amount_of(container.usage, resource) for container in containers or ()]
+    known = [amount for amount in amounts if amount is not None]
+    return sum(known) if known and len(known) == len(amounts) else None

@@ -58,6 +58,18 @@ def test_failures_and_mixed_clusters_cost_their_resource(wire: RequestsMock) -> 
     assert "east, west" in usage.problems["memory"]
 
 
+def test_a_few_series_of_another_cluster_do_not_count_and_cost_nobody_else(wire: RequestsMock) -> None:
+    def evaluate(query: str, time: float) -> list[Series]:
+        value = time if "timestamp(" in query else 1.0
+        ours = [({"ballast_pod": f"shop/web-{number}", "cluster": "east"}, value) for number in range(9)]
+        return [*ours, ({"ballast_pod": "shop/stray", "cluster": "west"}, value)]
+
+    FakePrometheus(evaluate).serve(wire)
+    usage = decode(source().ask_pods(AT, ["cpu"]))
+    assert not usage.problems
+    assert set(usage.by_pod()) == {f"shop/web-{number}" for number in range(9)}
+
+
 def test_without_ages_nothing_counts(wire: RequestsMock) -> None:
     def evaluate(query: str, time: float) -> list[Series]:
         if "timestamp(" in query:
@@ -96,6 +108,18 @@ def test_what_metrics_server_does_not_know_is_not_zero() -> None:
     usage = metrics_server(item("part", {"cpu": "1", "memory": "1"}, {"memory": "1"}), item("none"), old)
     assert usage.by_pod() == {"shop/part": {"memory": 2.0}}
     assert usage.rejected == {"unreadable": 3, "stale": 2}
+
+
+def test_what_is_wrong_with_one_pod_is_not_wrong_with_the_answer() -> None:
+    good = item("web", {"cpu": "1", "memory": "1"})
+    spoiled = [
+        item("a") | {"containers": None},
+        item("b") | {"containers": [{"usage": None}]},
+        item("c", {"cpu": "lots", "memory": "-"}),
+        item("d", {"cpu": "1", "memory": "1"}) | {"timestamp": None},
+        item("e", {"cpu": "1", "memory": "1"}) | {"timestamp": 7},
+    ]
+    assert metrics_server(*spoiled, good).by_pod() == {"shop/web": {"cpu": 1.0, "memory": 1.0}}
 
 
 def test_an_answer_that_is_none_is_a_problem() -> None:
