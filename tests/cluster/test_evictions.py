@@ -3,6 +3,8 @@
 import json
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -204,6 +206,59 @@ def test_a_leader_that_is_killed_leaves_nothing_half_done(busy: ControlPlane, ki
             eventually("it is settled", lambda: second.follow() or _settled(second), within=40, every=0.2)
     happened = {(one.name, 201): 1} if killed_before == "configmaps" else {}
     assert evictions(busy, since) == happened
+
+
+FAILOVERS = 10
+
+
+@pytest.mark.timeout(400)
+def test_the_ledger_is_the_audit_log_whoever_was_killed(busy: ControlPlane) -> None:
+    """Of three leaders one dies when its eviction has happened, one before it asks for it, one hands over."""
+    since = busy.audit.here()
+    for number in range(FAILOVERS):
+        busy.api.post(DEPLOYMENTS, deployment(f"app-{number}", 2, memory="16Mi"))
+    for number in range(FAILOVERS):
+        running(busy.api, f"app-{number}", 2)
+    for number in range(FAILOVERS):
+        with _successor(busy) as leader:
+            if number % 3 < 2:
+                leader.killed_before("/eviction", send_it=number % 3 == 0)
+            eventually("it evicts or dies", partial(_evicts_or_dies, leader, f"app-{number}"), every=0.5)
+    with _successor(busy) as last:
+        tally = last.evictor.recorder.tally()
+        assert tally is not None
+        counted = [
+            sum(row.evicted for row in rows) for rows in (tally.days(last.clock.wall()), tally.hours(last.clock.wall()))
+        ]
+    served = sum(count for (_, code), count in evictions(busy, since).items() if code == 201)
+    print(f"{served} evictions in the audit log, {counted} in the ledger, {FAILOVERS} failovers")
+    assert counted == [served, served]
+    assert served == FAILOVERS - FAILOVERS // 3
+
+
+def _evicts_or_dies(leader: Actor, app: str) -> bool:
+    """The first pod of a Deployment of its own, so that nothing of the ones before holds it back."""
+    leader.follow()
+    leader.evictor.recorder.end_stops()
+    one, *_ = leader.pods(app)
+    try:
+        [attempt] = leader.carry_out(one, to=elsewhere(one))
+    except Killed:
+        return True
+    return attempt.evicted
+
+
+@contextmanager
+def _successor(cluster: ControlPlane) -> Iterator[Actor]:
+    """The next leader, once it has settled what the one before it left."""
+    with Actor(cluster.admin_kubeconfig) as actor:
+        actor.evictor.recorder.resume()
+        shown(actor)
+        actor.evictor._clock = Later(actor.clock)
+        eventually("it is settled", lambda: (actor.follow(), _settled(actor))[1], within=40, every=0.2)
+        actor.evictor._clock = actor.clock
+        actor.evictor.recorder.end_stops()
+        yield actor
 
 
 class Later:

@@ -113,14 +113,18 @@ class Actor:
         self.cache.stop()
         self.api.close()
 
-    def killed_before(self, part_of_path: str) -> None:
-        """From now on no such request leaves: the process dies first."""
+    def killed_before(self, part_of_path: str, *, send_it: bool = False) -> None:
+        """From now on no such request leaves, or its answer is not heard: the process dies."""
         send = self.api.request
 
         def request(method: str, path: str, **more: Any) -> bytes:
-            if method != "GET" and part_of_path in path:
+            dies = method != "GET" and part_of_path in path
+            if dies and not send_it:
                 raise Killed
-            return send(method, path, **more)
+            body = send(method, path, **more)
+            if dies:
+                raise Killed
+            return body
 
         self.api.request = request  # type: ignore[method-assign]
 
