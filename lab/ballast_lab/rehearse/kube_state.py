@@ -127,18 +127,12 @@ def ask(
             else:
                 table = responses.grid(client.ask(query, grid), labels, client.url, grid.start, step, grid.count)
         except TelemetryError as error:
-            if grid.count == 1 or not _too_much(error):
+            if grid.count == 1 or not isinstance(error, TooLarge | TooSlow):
                 raise
             most = grid.count // 2
             continue
         yield grid.start, table
         done += grid.count
-
-
-def _too_much(error: TelemetryError) -> bool:
-    """Whether a smaller question may be answered."""
-    text = str(error)
-    return isinstance(error, TooLarge | TooSlow) or "too many samples" in text or "maximum resolution" in text
 
 
 def _pods(reader: _Reader, pods: Sequence[_Series]) -> Iterator[dict[str, Any]]:

@@ -24,7 +24,7 @@ from ballast.telemetry.node_names import NodeNames
 from ballast.telemetry.prometheus import PrometheusSource
 from ballast.telemetry.prometheus_client import PrometheusClient
 from ballast_lab.rehearse import kube_state, tables
-from ballast_lab.rehearse.history import CLUSTER_FILE, RESOURCES
+from ballast_lab.rehearse.history import CLUSTER_FILE, RESOURCES, Unknown
 from ballast_lab.rehearse.kube_state import KubeState, read_kube_state
 from ballast_lab.rehearse.power import record_feeds
 from ballast_lab.rehearse.recording import HEAD_FILE, NODE_USAGE, POD_USAGE, Head
@@ -32,8 +32,9 @@ from ballast_lab.rehearse.recording import HEAD_FILE, NODE_USAGE, POD_USAGE, Hea
 HOUR = 3600.0
 MOST_SAMPLES = 1_000_000
 """Of one answer: 2 % of what Prometheus loads for one query by default (--query.max-samples)."""
-SILENCE = ("empty", "stale")
-"""Reasons of a reading's problems that are gaps, not errors."""
+UNNAMED = "unnamed"
+SILENCE = ("empty", "stale", UNNAMED)
+"""Reasons of a reading's problems that are gaps, not errors; `unnamed` are nodes that had other names then."""
 MOST_BYTES = 8 * 2**30
 """Of all that is kept of questions to Prometheus."""
 
@@ -101,6 +102,8 @@ class _Recorder:
         self._most: dict[str, int] = {}
         """By resource, how many times an answer has at most."""
         self._silence = ""
+        self._unnamed: set[float] = set()
+        """Begins of the hours in which exporters called all nodes by names that nobody lists."""
 
     def record(self, cluster: object, source: str, progress: Progress) -> None:
         asked, folder = self._asked, self._folder
@@ -129,6 +132,10 @@ class _Recorder:
         if state is not None:
             tables.write_rows(folder / "nodes.csv", kube_state.NODES_HEAD, state.nodes)
             tables.write_rows(folder / "pods.csv", kube_state.PODS_HEAD, state.pods)
+        if self._unnamed:
+            unknown.append(
+                Unknown("nodes that had other names: their load is not counted", len(self._unnamed) / len(pieces))
+            )
         record_feeds(self._settings, folder, pieces[0][0], pieces[-1][1], asked.step)
         if cluster is not None:
             (folder / CLUSTER_FILE).write_bytes(msgspec.json.encode(cluster))
@@ -188,6 +195,8 @@ class _Recorder:
             if failed:
                 raise TelemetryError(f"nodes: {failed[0].text}")
             self._silence = "; ".join(sorted(set(reading.problems.values()))) or self._silence
+            if any(problem.reason == UNNAMED for problem in reading.failed.values()):
+                self._unnamed.add(first)
             place = round((reading.at - first) / step)
             for column, name in enumerate(RESOURCES):
                 if (samples := reading.samples.get(name)) is not None:

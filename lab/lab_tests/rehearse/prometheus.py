@@ -13,22 +13,27 @@ from werkzeug import Request, Response
 from lab_tests.rehearse.worlds import BEGIN, GIB, RecordedPod, World
 
 Series = tuple[dict[str, str], list[tuple[float, float]]]
-ERROR = {
-    "status": "error",
-    "errorType": "execution",
-    "error": "query processing would load too many samples into memory",
-}
+TOO_MANY = "query processing would load too many samples into memory"
+TOO_FINE = "exceeded maximum resolution of 11,000 points per timeseries"
 
 
 @dataclass
 class FakePrometheus:
-    """Answers by the metric that a query names. `most` is how many points an answer may have."""
+    """Answers by the metric that a query names. `most` is how many points an answer may have.
+
+    Times are Unix seconds. It has no samples of its `downtimes`, and answers 503 once it was asked `asked_until` times.
+    Exporters call the nodes by other names from `renamed` on.
+    """
 
     server: HTTPServer
     world: World
     kube_state: bool = True
     most: int = 10**9
+    refusal: tuple[int, str] = (422, TOO_MANY)
     until: float = math.inf
+    downtimes: tuple[tuple[float, float], ...] = ()
+    asked_until: float = math.inf
+    renamed: float = math.inf
     clusters: tuple[str, ...] = ()
     queries: list[tuple[str, int]] = field(default_factory=list)
     """(query, times) of each."""
@@ -48,10 +53,14 @@ class FakePrometheus:
         else:
             start, end, step = (float(asked[name]) for name in ("start", "end", "step"))
             times = [start + number * step for number in range(math.floor((end - start) / step + 1e-9) + 1)]
+        if len(self.queries) >= self.asked_until:
+            return Response("", 503)
         self.queries.append((asked["query"], len(times)))
         series = [(labels, points) for labels, points in self._series(asked["query"], times) if points]
         if len(times) > 1 and sum(len(points) for _, points in series) > self.most:
-            return _json(ERROR, 422)
+            code, text = self.refusal
+            kind = "bad_data" if code == 400 else "execution"
+            return _json({"status": "error", "errorType": kind, "error": text}, code)
         kind, key = ("vector", "value") if "time" in asked else ("matrix", "values")
         result = [
             {"metric": labels, key: [[at, str(value)] for at, value in points][0 if key == "value" else slice(None)]}
@@ -60,7 +69,8 @@ class FakePrometheus:
         return _json({"status": "success", "data": {"resultType": kind, "result": result}})
 
     def _series(self, query: str, times: list[float]) -> Iterable[Series]:
-        times = [time for time in times if time <= self.until]
+        down = [*self.downtimes, (self.until, math.inf)]
+        times = [time for time in times if not any(begin < time <= end for begin, end in down)]
         if "kube_" in query:
             yield from self._objects(query, times) if self.kube_state else ()
         elif "container_" in query:
@@ -70,13 +80,19 @@ class FakePrometheus:
                 labels = {"namespace": pod.namespace, "pod": pod.name}
                 yield labels, [(t, pod.used(t - BEGIN)[part]) for t in times if pod.there(t - BEGIN)]
         elif "timestamp(" in query:
-            yield from (({"instance": node}, [(t, t) for t in times]) for node in self.world.nodes)
+            yield from (({"instance": name}, [(t, t) for t in here]) for name, _, here in self._named(times))
         else:
             part, whole = (0, self.world.cores) if "cpu" in query else (1, 40 * GIB)
             for cluster in self.clusters or ("",):
-                for node in self.world.nodes:
-                    labels = {"instance": node, **({"cluster": cluster} if cluster else {})}
-                    yield labels, [(t, self._used(node, t - BEGIN)[part] / whole) for t in times]
+                for name, node, here in self._named(times):
+                    labels = {"instance": name, **({"cluster": cluster} if cluster else {})}
+                    yield labels, [(t, self._used(node, t - BEGIN)[part] / whole) for t in here]
+
+    def _named(self, times: list[float]) -> Iterator[tuple[str, str, list[float]]]:
+        """(name of the exporter, node, its times)"""
+        for node in self.world.nodes:
+            yield node, node, [time for time in times if time < self.renamed]
+            yield f"renamed-{node}", node, [time for time in times if time >= self.renamed]
 
     def _used(self, node: str, at: float) -> tuple[float, float]:
         used = [pod.used(at) for pod in self.world.pods if pod.node == node and pod.there(at)]

@@ -1,7 +1,9 @@
 """Recordings from Prometheus: what is asked, what is kept, and what is refused."""
 
 import json
+import math
 import os
+import shutil
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -10,7 +12,7 @@ import pytest
 from pytest_httpserver import HTTPServer
 
 from ballast_lab.rehearse import recorder
-from lab_tests.rehearse.prometheus import FakePrometheus
+from lab_tests.rehearse.prometheus import TOO_FINE, TOO_MANY, FakePrometheus
 from lab_tests.rehearse.worlds import BEGIN, World, hot_world
 from tests.worlds.commands import Run
 
@@ -116,9 +118,12 @@ def test_a_recording_is_resumed_after_a_kill(
     assert resumed[:2] == whole[:2]
 
 
-def test_answers_that_are_too_large_are_asked_in_smaller_pieces(run: Run, prometheus: FakePrometheus) -> None:
+@pytest.mark.parametrize("refusal", [(422, TOO_MANY), (400, TOO_MANY), (400, TOO_FINE)])
+def test_answers_that_are_too_large_are_asked_in_smaller_pieces(
+    run: Run, prometheus: FakePrometheus, refusal: tuple[int, str]
+) -> None:
     whole = run("--prometheus", prometheus.url, *SPAN, "-o", "json")
-    prometheus.most = 1000
+    prometheus.most, prometheus.refusal = 1000, refusal
     assert run("--prometheus", f"{prometheus.url}/", *SPAN, "-o", "json")[1] == whole[1]
 
 
@@ -182,6 +187,47 @@ def test_gaps_of_prometheus_are_named(run: Run, prometheus: FakePrometheus) -> N
     document = json.loads(run("--prometheus", prometheus.url, *SPAN, "-o", "json")[1])
     [gap] = [each for each in document["unknown"] if each["what"].startswith("load of nodes")]
     assert gap["share"] == pytest.approx(30 / 151, abs=0.01)
+
+
+def test_a_restart_of_prometheus_is_a_gap(run: Run, prometheus: FakePrometheus) -> None:
+    """It was down for twenty minutes in the middle: the nodes are not counted then, and it is said."""
+    prometheus.downtimes = ((BEGIN + 60 * 60, BEGIN + 80 * 60),)
+    document = json.loads(run("--prometheus", prometheus.url, *SPAN, "-o", "json")[1])
+    [gap] = [each for each in document["unknown"] if each["what"].startswith("load of nodes")]
+    assert gap["share"] == pytest.approx(20 / 151, abs=0.01)
+    hot = runs(document)["as-it-was"]["node_hours_above"]["0.9"]
+    assert hot["value"] == pytest.approx((151 - 20) / 60, abs=0.05)
+    assert hot["low"] < hot["value"]
+    assert runs(document)["today"]["evictions"]["total"] > 0
+
+
+def test_a_prometheus_that_restarts_meanwhile_is_asked_again_by_the_same_command(
+    run: Run, prometheus: FakePrometheus, cache: Path
+) -> None:
+    whole = run("--prometheus", f"{prometheus.url}/", *SPAN, "-o", "json")
+    shutil.rmtree(cache)
+    prometheus.asked_until = len(prometheus.queries) + len(prometheus.queries) // 2
+    code, _, err = run("--prometheus", prometheus.url, *SPAN)
+    assert code == 1
+    assert "answers 503; look at the server's log" in err
+    prometheus.asked_until = math.inf
+    assert run("--prometheus", prometheus.url, *SPAN, "-o", "json")[:2] == whole[:2]
+
+
+def test_nodes_that_were_renamed_are_known_until_then(run: Run, prometheus: FakePrometheus) -> None:
+    prometheus.renamed = BEGIN + 60 * 60
+    document = json.loads(run("--prometheus", prometheus.url, *SPAN, "-o", "json")[1])
+    [gap] = [each for each in document["unknown"] if each["what"].startswith("load of nodes")]
+    assert gap["share"] == pytest.approx(90 / 151, abs=0.02)
+    assert any(each["what"].startswith("nodes that had other names") for each in document["unknown"])
+
+
+def test_nodes_that_nobody_lists_are_a_sentence(run: Run, prometheus: FakePrometheus) -> None:
+    prometheus.renamed = 0.0
+    code, _, err = run("--prometheus", prometheus.url, *SPAN)
+    assert code == 1
+    assert "has no use of nodes in that time" in err
+    assert "renamed-n1" in err
 
 
 def test_two_clusters_in_one_store_are_refused(run: Run, prometheus: FakePrometheus) -> None:
