@@ -37,7 +37,7 @@ def test_results_table_and_figure_are_written(run: Run, tmp_path: Path) -> None:
         (["--seeds", "0"], "--seeds 0"),
         (["--workload", "nothing"], "plain, tiny"),
         (["--workload", "../tiny"], "plain, tiny"),
-        (["--policy", "nothing"], "residual, fgd, best-fit, random"),
+        (["--policy", "nothing"], "residual, residual-learned, fgd, best-fit, random"),
         (["--jobs", "0"], "--jobs 0"),
     ],
 )
