@@ -231,4 +231,10 @@ def clear(api: Api) -> None:
     """Removes what the tests of evictions make; `sweep` removes the pods."""
     api.delete(DEPLOYMENTS, {"propagationPolicy": "Background"})
     api.delete(BUDGETS)
-    api.raw("DELETE", STATE)
+    forget(api, "default")
+
+
+def forget(api: Api, namespace: str) -> None:
+    """Removes what a Ballast remembers; with the state alone it would find that somebody set it back."""
+    api.raw("DELETE", f"/api/v1/namespaces/{namespace}/configmaps/ballast-state")
+    api.raw("DELETE", f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases/ballast")

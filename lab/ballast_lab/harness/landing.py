@@ -12,7 +12,7 @@ from typing import NamedTuple
 from ballast.publishing.profiles import extender_profile
 from ballast_lab.harness.control_plane import ControlPlane
 from ballast_lab.harness.daemon import Daemon
-from ballast_lab.harness.evicting import DEPLOYMENTS, clear, deployment
+from ballast_lab.harness.evicting import DEPLOYMENTS, clear, deployment, forget
 from ballast_lab.harness.objects import PODS, add_nodes, node, pod
 from ballast_lab.harness.prometheus import prometheus
 from ballast_lab.harness.rebalancing import (
@@ -46,7 +46,7 @@ def left(
     cluster: ControlPlane, folder: Path, size: Size, way: str, *, kubeconfig: Path, given: Mapping[str, str]
 ) -> Left:
     """After a plan whose pods land by stock, taint or extender."""
-    cluster.api.raw("DELETE", f"/api/v1/namespaces/{given['POD_NAMESPACE']}/configmaps/ballast-state")
+    forget(cluster.api, given["POD_NAMESPACE"])
     with _world(cluster, folder, size) as (work, told):
         before = work.placed()
         variables = {**given, **told, **settings(size, "dry-run" if way == "stock" else "on")}
