@@ -5,9 +5,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ballast.model.pod import Owner
 from ballast.placement.planners.layout import Layout
 from ballast.placement.planners.load_spread import deviations
 from ballast.placement.planners.rebalance import rebalance
+from ballast.placement.planners.siblings import ZONE
 from ballast.placement.planners.simulated_placement import SimulatedPlacement
 from ballast.placement.planners.step import PlannedMove
 from tests.properties import examples
@@ -78,6 +80,24 @@ def test_each_step_is_the_steepest_there_is(world: Any, ceiling: float) -> None:
     for step, expected, measured in walk(layout, ceiling):
         assert step.gain == pytest.approx(expected, abs=1e-11)
         assert step.gain == pytest.approx(measured, abs=1e-11)
+
+
+@pytest.mark.parametrize("seed", [56, 119, 144, 197, 219, 253])
+def test_no_step_is_an_offer_that_siblings_have_closed(seed: int) -> None:
+    g = np.random.default_rng(seed)
+    count = int(g.integers(5, 13))
+    nodes = [a_node(f"n{i:02}", 20, 20, labels={ZONE: "ab"[i % 2]}) for i in range(count)]
+    pods = []
+    for work in range(g.integers(2, 7)):
+        owner, cpu, hot = Owner("ReplicaSet", f"w{work}", f"w{work}", True), g.choice([0.5, 1.0, 1.5]), g.random() < 0.4
+        for i in range(g.integers(2, 21)):
+            on = 0 if hot and g.random() < 0.4 else int(g.integers(count))
+            pods.append(a_pod(f"w{work}-{i:02}", cpu, 0.1, f"n{on:02}", owner=owner))
+    layout = a_layout(nodes, pods)
+    standing, replayed = standing_of(layout, 0.8), standing_of(layout, 0.8)
+    for step in rebalance(standing, everybody(layout), every_node(layout), lambda pod, target: None):
+        assert replayed.open_to(step.pod)[step.target]
+        replayed.move(step.pod, step.target)
 
 
 @examples(15)

@@ -150,7 +150,12 @@ class _PoolBalance:
             # The highest bounds are exact offers: no other source can gain more.
             top = np.flatnonzero(self._bound >= highest - self.tie)
             if self._fresh[top].all():
-                return min((self._offers[place] for place in top.tolist()), key=lambda offer: offer[1].pod)
+                surplus, step = min((self._offers[place] for place in top.tolist()), key=lambda offer: offer[1].pod)
+                # Where its siblings are now may have closed the target or opened a better one.
+                if self._placement.fits(step.pod, step.target):
+                    return surplus, step
+                self._fresh[self._place[step.source]] = False
+                continue
             # Evaluate the stale sources with the highest bounds, some at once, since one product serves them all.
             stale = np.where(self._fresh, _NOWHERE, self._bound)
             old = np.argpartition(stale, -_TOGETHER)[-_TOGETHER:] if len(stale) > _TOGETHER else np.arange(len(stale))
@@ -189,7 +194,7 @@ class _PoolBalance:
         for place in {source, target}:
             self._bound[place] = self._ceiling(place)
             self._fresh[place] = False
-        self._reconsider(self._placement.neighbours.related(step.pod))
+        self._reconsider(self._placement.affected(step.pod))
 
     def _reconsider(self, pods: Ints) -> None:
         """Nodes may have opened or closed for these pods."""

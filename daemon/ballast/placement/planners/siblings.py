@@ -51,6 +51,10 @@ class SiblingCounts:
         number = int(self._workload[pod])
         return self._on_nodes[number][row] if number >= 0 else 0
 
+    def mates(self, pod: int) -> Ints:
+        """The pods of its workload, with itself; none without a workload."""
+        return np.flatnonzero((self._workload == self._workload[pod]) & (self._workload >= 0))
+
     def alone(self, pod: int) -> bool:
         """Whether it has no siblings on any node."""
         number = int(self._workload[pod])

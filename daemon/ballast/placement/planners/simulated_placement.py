@@ -163,6 +163,10 @@ class SimulatedPlacement:
         """As `PodConstraints.alike`; None also where single devices have to be looked at."""
         return None if self._devices.asks(pod) else self.neighbours.alike(pod)
 
+    def affected(self, pod: int) -> Ints:
+        """Pods to which it may open or close nodes by moving, with its siblings."""
+        return np.union1d(self.neighbours.related(pod), self.siblings.mates(pod))
+
     def crowded(self, pod: int) -> bool:
         """Whether other nodes of its pool could take it, but for their load."""
         home = int(self.on[pod])
