@@ -249,8 +249,7 @@ def _load() -> list[Panel]:
             unit="percentunit",
         ),
         spread(
-            "Distribution of mean load over nodes",
-            f'max by (le) (ballast_load_bucket{{{OF},resource="$resource"}})',
+            "Distribution of mean load over nodes", f'max by (le) (ballast_load_bucket{{{OF},resource="$resource"}})'
         ),
         lines("Ten most loaded nodes, mean", [("{{node}}", f"topk(10, {mean})")], unit="percentunit"),
         lines(

@@ -126,12 +126,7 @@ def stat(title: str, expr: str, unit: str = "none", limits: tuple[float, float] 
 
 
 def lines(
-    title: str,
-    series: list[tuple[str, str]],
-    *,
-    unit: str = "percentunit",
-    stacked: bool = False,
-    zero: bool = True,
+    title: str, series: list[tuple[str, str]], *, unit: str = "percentunit", stacked: bool = False, zero: bool = True
 ) -> Panel:
     panel = (
         timeseries.Panel()

@@ -124,11 +124,7 @@ def prometheus_url(tools: Tools, tmp_path_factory: pytest.TempPathFactory) -> It
 
 @pytest.fixture(params=["3", "4"], ids=["helm3", "helm4"])
 def release(
-    request: pytest.FixtureRequest,
-    cluster: ControlPlane,
-    helms: dict[str, Path],
-    prometheus_url: str,
-    tmp_path: Path,
+    request: pytest.FixtureRequest, cluster: ControlPlane, helms: dict[str, Path], prometheus_url: str, tmp_path: Path
 ) -> Iterator[Release]:
     """Nodes are there, the chart is not installed yet."""
     add_nodes(cluster.api, [node(name) for name in LOADS])

@@ -15,17 +15,7 @@ import pytest
 from ballast.model.pod import Pod
 from ballast_lab.harness.chart import Installed, install, uninstall
 from ballast_lab.harness.control_plane import ControlPlane
-from ballast_lab.harness.evicting import (
-    BUDGETS,
-    DEPLOYMENTS,
-    STATE,
-    Actor,
-    Killed,
-    budget,
-    clear,
-    deployment,
-    running,
-)
+from ballast_lab.harness.evicting import BUDGETS, DEPLOYMENTS, STATE, Actor, Killed, budget, clear, deployment, running
 from ballast_lab.harness.objects import PODS, add_nodes, node, pod, set_labels, sweep
 from ballast_lab.harness.rebalancing import Size, compare
 from ballast_lab.harness.scheduler import STOCK, scheduler

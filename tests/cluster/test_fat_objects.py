@@ -99,10 +99,7 @@ def of_each_kind() -> Iterator[tuple[str, Json]]:
     claim = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
     yield (
         f"/api/v1{TENANT}/persistentvolumeclaims",
-        {
-            "metadata": {"name": "fat", "annotations": annotations},
-            "spec": claim,
-        },
+        {"metadata": {"name": "fat", "annotations": annotations}, "spec": claim},
     )
 
 

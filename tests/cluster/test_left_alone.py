@@ -98,10 +98,7 @@ def _stand(cluster: ControlPlane) -> None:
                 "parallelism": 2,
                 "completionMode": "Indexed",
                 "backoffLimit": 0,
-                "template": {
-                    "metadata": {"labels": {"app": "train"}, "annotations": {RUNS: "true"}},
-                    "spec": once,
-                },
+                "template": {"metadata": {"labels": {"app": "train"}, "annotations": {RUNS: "true"}}, "spec": once},
             },
         },
     )

@@ -204,10 +204,7 @@ def test_fifteen_thousand_nodes(tools: Tools, tmp_path: Path) -> None:
     ):
         one.faults.metrics_server_missing()
         daemon = one.daemon(
-            PROMETHEUS__URL=server.url,
-            PROMETHEUS__TIMEOUT="60s",
-            WINDOWS__LENGTHS="5m",
-            PUBLISHING__MODE="dry-run",
+            PROMETHEUS__URL=server.url, PROMETHEUS__TIMEOUT="60s", WINDOWS__LENGTHS="5m", PUBLISHING__MODE="dry-run"
         )
         truth = list(_loads(one).values())
         for _ in range(2):

@@ -20,11 +20,7 @@ FEATURES = "TaintTolerationComparisonOperators=true"
 LOADS = {f"n{number}": 0.1 * number + 0.03 for number in range(10)}
 PODS_EACH = 40
 ANY = {"key": KEY, "operator": "Exists"}
-SETTINGS = {
-    **FAST,
-    "BALLAST_PUBLISHING__LOAD_TAINT": "NoSchedule",
-    "BALLAST_LEASE__NAMESPACE": "default",
-}
+SETTINGS = {**FAST, "BALLAST_PUBLISHING__LOAD_TAINT": "NoSchedule", "BALLAST_LEASE__NAMESPACE": "default"}
 
 
 @pytest.fixture

@@ -328,13 +328,7 @@ class _World:
 
     def _ours(self, names: list[str]) -> dict[str, tuple[set[str], Json]]:
         """Of each pod where it can go, and its spec."""
-        paths = (
-            "/api/v1/nodes",
-            "/api/v1/pods",
-            "/api/v1/namespaces",
-            "/api/v1/persistentvolumeclaims",
-            *BEHIND,
-        )
+        paths = ("/api/v1/nodes", "/api/v1/pods", "/api/v1/namespaces", "/api/v1/persistentvolumeclaims", *BEHIND)
         document = {"kind": "List", "items": [self._api.get(path) for path in paths]}
         behind = supporting_objects(read := files.cluster(document), "cluster", lambda key: True)
         arranged = layout(read.nodes, read.pods, (), np.zeros((len(read.nodes), 0)))

@@ -103,11 +103,7 @@ def _profiles(weights: Mapping[str, int] | None) -> str:
             }
         )
     return yaml.safe_dump(
-        {
-            "apiVersion": "kubescheduler.config.k8s.io/v1",
-            "kind": "KubeSchedulerConfiguration",
-            "profiles": profiles,
-        }
+        {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration", "profiles": profiles}
     )
 
 

@@ -140,11 +140,7 @@ def _time(stamp: str) -> datetime:
 
 
 def _release(kubeconfig: Path, settings: Mapping[str, str]) -> None:
-    environment = {
-        "PATH": os.environ["PATH"],
-        "BALLAST_CLUSTER__KUBECONFIG": str(kubeconfig),
-        **settings,
-    }
+    environment = {"PATH": os.environ["PATH"], "BALLAST_CLUSTER__KUBECONFIG": str(kubeconfig), **settings}
     subprocess.run([sys.executable, "-m", "ballast", "release", "publishing"], env=environment, check=True)
 
 

@@ -157,8 +157,7 @@ def _compare_served(cluster: ControlPlane, scraped: Scraped) -> None:
     with Daemon(cluster, "windows", cluster.admin_kubeconfig, {**FAST, **settings}) as daemon:
         eventually("the windows are there", lambda: daemon.get(f"/watcher?host={REAL[0]}").status_code == 200)
         at, means = eventually(
-            "a snapshot that holds still meanwhile",
-            lambda: (found := _means(daemon)) and found[0] > whole and found,
+            "a snapshot that holds still meanwhile", lambda: (found := _means(daemon)) and found[0] > whole and found
         )
     queries = presets.queries(_settings(scraped.server.url))
     for resource in ("cpu", "memory"):

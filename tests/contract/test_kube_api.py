@@ -195,8 +195,7 @@ def test_an_eviction_that_a_budget_refuses_names_it_without_a_time_to_retry(clie
     )
     budgets = f"/apis/policy/v1/namespaces/{client.namespace}/poddisruptionbudgets"
     client.create(
-        budgets,
-        {"metadata": {"name": "b"}, "spec": {"minAvailable": 1, "selector": {"matchLabels": {"app": "x"}}}},
+        budgets, {"metadata": {"name": "b"}, "spec": {"minAvailable": 1, "selector": {"matchLabels": {"app": "x"}}}}
     )
     eventually("the pod runs", lambda: client.get(f"{client.pods}/p")["status"].get("phase") == "Running")
     eventually("the budget counts it", lambda: client.get(f"{budgets}/b")["status"].get("currentHealthy") == 1)

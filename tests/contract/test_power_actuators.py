@@ -33,10 +33,9 @@ class Bench:
         self.writer = writer_on(client.api, CLOCK, modes={"power": "on"})
 
     def collection(self, plural: str) -> str:
-        group = {
-            "horizontalpodautoscalers": "autoscaling/v2",
-            "scaledobjects": "keda.sh/v1alpha1",
-        }.get(plural, "apps/v1")
+        group = {"horizontalpodautoscalers": "autoscaling/v2", "scaledobjects": "keda.sh/v1alpha1"}.get(
+            plural, "apps/v1"
+        )
         return f"/apis/{group}/namespaces/{self.client.namespace}/{plural}"
 
     def workload(self, name: str, replicas: int, plural: str = "deployments", **spec: Any) -> str:

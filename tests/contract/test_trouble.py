@@ -140,13 +140,7 @@ def test_a_leader_without_an_answer_steps_down_and_comes_back(
 ) -> None:
     lost = threading.Event()
     elector = Elector(
-        api,
-        CLOCK,
-        metrics,
-        namespace="ballast",
-        name="ballast",
-        identity="a",
-        times=LeaseTimes(1.5, 1.0, 0.1),
+        api, CLOCK, metrics, namespace="ballast", name="ballast", identity="a", times=LeaseTimes(1.5, 1.0, 0.1)
     )
     elector.subscribe(int, lost.set)
     elector.start()

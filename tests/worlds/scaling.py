@@ -99,9 +99,7 @@ class SeenCache:
 
     def scaled_objects(self) -> tuple[Autoscaler, ...]:
         return self._all(
-            "scaledobjects",
-            forms.WireScaledObject,
-            lambda each: forms.to_scaled_object(each, Shared(), lambda _: True),
+            "scaledobjects", forms.WireScaledObject, lambda each: forms.to_scaled_object(each, Shared(), lambda _: True)
         )
 
     def namespace(self, name: str) -> Namespace | None:

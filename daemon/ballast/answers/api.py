@@ -293,8 +293,7 @@ class PowerFall(Answer):
     id: str
     begin: float
     end: Annotated[
-        float | None,
-        Meta(description="as much as before was allowed again, or the next fall began; null: not yet"),
+        float | None, Meta(description="as much as before was allowed again, or the next fall began; null: not yet")
     ]
     allowed: Annotated[float, Meta(description="watts from its begin on: the least of feed, schedule and energy")]
     before: Annotated[float, Meta(description="watts allowed before")]

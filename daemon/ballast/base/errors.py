@@ -90,13 +90,7 @@ class ClusterError(RemoteError):
     """
 
     def __init__(
-        self,
-        message: str,
-        *,
-        status: int = 0,
-        reason: str = "",
-        causes: tuple[str, ...] = (),
-        admission: bool = False,
+        self, message: str, *, status: int = 0, reason: str = "", causes: tuple[str, ...] = (), admission: bool = False
     ) -> None:
         super().__init__(message)
         self.status = status

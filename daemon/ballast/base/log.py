@@ -75,11 +75,7 @@ def configure(
         logger.propagate = True
     logging.captureWarnings(True)
     structlog.configure(
-        processors=[
-            structlog.stdlib.filter_by_level,
-            *shared,
-            structlog.stdlib.ProcessorFormatter.wrap_for_formatter,
-        ],
+        processors=[structlog.stdlib.filter_by_level, *shared, structlog.stdlib.ProcessorFormatter.wrap_for_formatter],
         wrapper_class=structlog.stdlib.BoundLogger,
         logger_factory=structlog.stdlib.LoggerFactory(),
         cache_logger_on_first_use=False,
@@ -149,20 +145,14 @@ def get(name: str) -> structlog.stdlib.BoundLogger:
 
 
 def _as_json() -> list[Processor]:
-    return [
-        structlog.processors.EventRenamer("message"),
-        structlog.processors.JSONRenderer(serializer=_json),
-    ]
+    return [structlog.processors.EventRenamer("message"), structlog.processors.JSONRenderer(serializer=_json)]
 
 
 def _as_text(terminal: bool) -> list[Processor]:
     return [
         structlog.dev.ConsoleRenderer(
-            colors=terminal,
-            pad_event_to=0,
-            timestamp_key="time",
-            exception_formatter=structlog.dev.plain_traceback,
-        ),
+            colors=terminal, pad_event_to=0, timestamp_key="time", exception_formatter=structlog.dev.plain_traceback
+        )
     ]
 
 

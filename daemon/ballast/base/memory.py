@@ -212,11 +212,7 @@ class BodyBudget:
     LARGE, RESERVED = 64 * MIB, 16 * MIB
 
     def __init__(
-        self,
-        limit: int = LARGE,
-        small: int = MIB,
-        reserved: int = RESERVED,
-        freed: Callable[[], None] = lambda: None,
+        self, limit: int = LARGE, small: int = MIB, reserved: int = RESERVED, freed: Callable[[], None] = lambda: None
     ) -> None:
         self._large, self._reserved, self._small = _BytePool(limit), _BytePool(reserved), small
         self._freed = freed

@@ -19,8 +19,7 @@ MOST = 10_000_000
 @app.command()
 def check(
     sizing: Annotated[
-        str | None,
-        typer.Option(metavar="NODES,PODS", help="Also print the memory limit for a cluster of that size."),
+        str | None, typer.Option(metavar="NODES,PODS", help="Also print the memory limit for a cluster of that size.")
     ] = None,
 ) -> None:
     """Check whether `ballast run` would start with these settings. Exit 0 if it would, 2 if not."""
@@ -36,9 +35,7 @@ def check(
 
 
 @app.command()
-def show(
-    output: OutputOption = Output.TABLE,
-) -> None:
+def show(output: OutputOption = Output.TABLE) -> None:
     """Print every setting with its value and origin; secrets are hidden. Exit 2 if a value cannot be used."""
     findings = examine()
     rows = explain(findings=findings)

@@ -84,8 +84,7 @@ PROFILES: dict[str, Callable[[ProfileOptions], str]] = {
 def profile(
     name: Annotated[str, typer.Argument(help=f"One of: {', '.join(PROFILES)}.")],
     url: Annotated[
-        str | None,
-        typer.Option(help="Address of Ballast, for extender and trimaran. Default: its Service."),
+        str | None, typer.Option(help="Address of Ballast, for extender and trimaran. Default: its Service.")
     ] = None,
     filtering: Annotated[
         bool | None,
@@ -132,8 +131,7 @@ def profile(
         ),
     ] = None,
     output: Annotated[
-        Output,
-        typer.Option("--output", "-o", help="table prints YAML for kube-scheduler, json the same for programs."),
+        Output, typer.Option("--output", "-o", help="table prints YAML for kube-scheduler, json the same for programs.")
     ] = Output.TABLE,
 ) -> None:
     """Print a complete KubeSchedulerConfiguration."""

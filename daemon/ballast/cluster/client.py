@@ -32,14 +32,7 @@ MOST_BYTES = 32 * 2**20
 
 # GETs may be sent again on a connection that turned out to be closed; writes never.
 _RETRIES = urllib3.Retry(
-    total=1,
-    connect=0,
-    read=1,
-    redirect=0,
-    status=0,
-    other=0,
-    allowed_methods=["GET"],
-    respect_retry_after_header=False,
+    total=1, connect=0, read=1, redirect=0, status=0, other=0, allowed_methods=["GET"], respect_retry_after_header=False
 )
 
 

@@ -62,12 +62,7 @@ def rule_of(method: str, path: str, query: Mapping[str, object]) -> str:
 
 
 def refusal(
-    method: str,
-    path: str,
-    query: Mapping[str, object],
-    status: int,
-    headers: Mapping[str, str],
-    body: bytes,
+    method: str, path: str, query: Mapping[str, object], status: int, headers: Mapping[str, str], body: bytes
 ) -> ClusterError:
     """The exception for an answer with a status of 400 or more (or an ERROR event of a watch)."""
     answer = read_status(body)

@@ -39,10 +39,7 @@ def lease(evidence: Evidence) -> Iterator[Finding]:
     """
     where, lease = _lease(evidence)
     namespace = evidence.settings.lease.namespace or evidence.cluster.namespace
-    fix = (
-        f"kubectl -n {namespace} get pods -l {OWN_PODS}",
-        f"kubectl -n {namespace} logs -l {OWN_PODS} --tail=50",
-    )
+    fix = (f"kubectl -n {namespace} get pods -l {OWN_PODS}", f"kubectl -n {namespace} logs -l {OWN_PODS} --tail=50")
     holder = "" if lease is None else text(lease, "spec", "holderIdentity")
     if lease is None or not holder:
         what = "there is no Lease" if lease is None else "nobody holds the Lease"

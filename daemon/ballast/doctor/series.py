@@ -156,10 +156,7 @@ def unmeasured_nodes(evidence: Evidence) -> Iterator[Finding]:
             named([node.name for node in without]),
             f"{len(without):,} of {len(nodes):,} nodes have no sample of {resource}, while others have"
             f"{f' (rejected: {rejected})' if rejected else ''}",
-            (
-                *([_exporter_of(without[0])] if rejected else []),
-                *_ways_to_measure(evidence, resource, lacking),
-            ),
+            (*([_exporter_of(without[0])] if rejected else []), *_ways_to_measure(evidence, resource, lacking)),
         )
 
 
@@ -185,10 +182,7 @@ def _otherwise(evidence: Evidence, resource: str) -> tuple[str, ...]:
             if entry.query is None or entry.name in BUILT_IN_PRESETS["kubelet"]
         ]
         return (f"BALLAST_TELEMETRY__RESOURCES={','.join(kept) or 'cpu,memory'}",)
-    return (
-        f"BALLAST_PROMETHEUS__PRESET={evidence.settings.prometheus.preset},kubelet",
-        _OTHER_SOURCE,
-    )
+    return (f"BALLAST_PROMETHEUS__PRESET={evidence.settings.prometheus.preset},kubelet", _OTHER_SOURCE)
 
 
 def _presets_with(evidence: Evidence, resource: str) -> list[str]:

@@ -19,10 +19,7 @@ EMPTY = "empty"
 """Name, under Ballast's prefix, of the taint of nodes that are to be empty, and of the label of those that are."""
 
 _ROLES = ("node-role.kubernetes.io/control-plane", "node-role.kubernetes.io/master")
-_KEPT = (
-    ("cluster-autoscaler.kubernetes.io/scale-down-disabled", "true"),
-    ("karpenter.sh/do-not-disrupt", "true"),
-)
+_KEPT = (("cluster-autoscaler.kubernetes.io/scale-down-disabled", "true"), ("karpenter.sh/do-not-disrupt", "true"))
 
 
 def targets(nodes: tuple[Node, ...], facts: Facts, rules: GateRules) -> Bools:
@@ -41,11 +38,7 @@ def standing_of(arranged: Layout, facts: Facts, rules: GateRules, ceiling: Limit
     open_nodes = targets(arranged.nodes, facts, rules)
     most = limits(ceiling, arranged.resources)
     return SimulatedPlacement(
-        arranged,
-        targets=open_nodes,
-        ceiling=most,
-        namespaces=facts.namespace_labels(),
-        attachments=facts.attachments,
+        arranged, targets=open_nodes, ceiling=most, namespaces=facts.namespace_labels(), attachments=facts.attachments
     )
 
 

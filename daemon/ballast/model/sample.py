@@ -12,16 +12,7 @@ Floats: TypeAlias = NDArray[np.float64]
 Ints: TypeAlias = NDArray[np.int64]
 Bools: TypeAlias = NDArray[np.bool_]
 
-REJECTION_REASONS = (
-    "non_finite",
-    "negative",
-    "stale",
-    "future",
-    "unreadable",
-    "duplicate",
-    "unmatched",
-    "ambiguous",
-)
+REJECTION_REASONS = ("non_finite", "negative", "stale", "future", "unreadable", "duplicate", "unmatched", "ambiguous")
 
 PROBLEM_REASONS = (
     "query",

@@ -59,10 +59,7 @@ def shape_of(
 ) -> Shape:
     """The shape with its effective requests and limits."""
     parts = Shape(
-        containers=tuple(containers),
-        init_containers=tuple(init_containers),
-        overhead=overhead,
-        pod_level=pod_level,
+        containers=tuple(containers), init_containers=tuple(init_containers), overhead=overhead, pod_level=pod_level
     )
     if len(parts.containers) == 1 and not (parts.init_containers or overhead or pod_level):
         [only] = parts.containers

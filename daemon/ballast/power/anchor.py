@@ -135,12 +135,7 @@ def without(policy: PowerPolicy, state: ControllerState, gone: Mapping[str, Frac
 
     plan = state.plan and replace(state.plan, replicas=rest(state.plan.replicas))
     return replace(
-        state,
-        last=rest(state.last),
-        baseline=rest(state.baseline),
-        entitled=rest(state.entitled),
-        away=away,
-        plan=plan,
+        state, last=rest(state.last), baseline=rest(state.baseline), entitled=rest(state.entitled), away=away, plan=plan
     )
 
 

@@ -234,13 +234,7 @@ _EXTENDER_SCORING = """\
 
 
 def extender_profile(
-    url: str,
-    scheduler: str,
-    *,
-    filtering: bool = True,
-    token: str = "",
-    files: bool = False,
-    certificate: bool = False,
+    url: str, scheduler: str, *, filtering: bool = True, token: str = "", files: bool = False, certificate: bool = False
 ) -> str:
     """The KubeSchedulerConfiguration (v1) for an extender at `url`, asked to filter too unless `filtering` is False.
 

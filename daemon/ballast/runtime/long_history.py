@@ -30,10 +30,7 @@ class LongHistory:
         named = f"node={json.dumps(node, ensure_ascii=False)}"
         client = PrometheusClient(self._settings)
         try:
-            load = client.ask(
-                f'max by (resource) (ballast_node_load_mean{{{named},window="{self._window}"}})',
-                grid,
-            )
+            load = client.ask(f'max by (resource) (ballast_node_load_mean{{{named},window="{self._window}"}})', grid)
             score = client.ask(f"max(ballast_node_score{{{named}}})", grid)
         finally:
             client.close()

@@ -49,10 +49,7 @@ class Dynamic:
         known = ~np.all([np.isnan(values) for values in usage.values()], axis=0)
         exact = np.where(known, np.clip(raw, 0.0, 100.0), 0.0)
         return Scores(
-            exact=exact,
-            raw=np.where(known, raw, np.nan),
-            unknown=~known,
-            terms=usage | {crane.HOT_VALUE: hot_value},
+            exact=exact, raw=np.where(known, raw, np.nan), unknown=~known, terms=usage | {crane.HOT_VALUE: hot_value}
         )
 
     def _hot_value(self, fleet: Fleet) -> Floats:

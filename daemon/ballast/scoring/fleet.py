@@ -257,12 +257,7 @@ class Placed:
 
 
 def _flat(asked: Demand) -> tuple[tuple[tuple[str, str], int], ...]:
-    kinds = {
-        "reserved": asked.reserved,
-        "placed": asked.placed,
-        "requested": asked.requested,
-        "limited": asked.limited,
-    }
+    kinds = {"reserved": asked.reserved, "placed": asked.placed, "requested": asked.requested, "limited": asked.limited}
     return tuple(
         ((kind, name), amount) for kind, amounts in kinds.items() for name, amount in amounts.items() if amount
     )

@@ -28,11 +28,7 @@ NAME = "load-variation"
 
 
 def scores(
-    snapshot: Snapshot,
-    request: Mapping[str, float] | None = None,
-    *,
-    margin: float = 1.0,
-    sensitivity: float = 1.0,
+    snapshot: Snapshot, request: Mapping[str, float] | None = None, *, margin: float = 1.0, sensitivity: float = 1.0
 ) -> Floats:
     """One score per node of the snapshot, 0..100 without a fraction, NaN where the node is unknown.
 

@@ -21,13 +21,7 @@ from ballast.cluster.objects import wire
 from ballast.placement.choice import NEUTRAL
 from ballast.serving.callers import Callers
 from ballast.serving.document import JSON
-from ballast.serving.extender_wire import (
-    FilterArgs,
-    TooManyNames,
-    filter_args,
-    pod_bytes,
-    prioritize_args,
-)
+from ballast.serving.extender_wire import FilterArgs, TooManyNames, filter_args, pod_bytes, prioritize_args
 from ballast.serving.host_index import Hosts, Named
 from ballast.serving.refusals import Refusals
 
@@ -129,12 +123,7 @@ class ExtenderRoutes:
     """
 
     def __init__(
-        self,
-        scheduling: Scheduling,
-        clock: Clock,
-        metrics: Metrics,
-        refusals: Refusals,
-        callers: Callers | None = None,
+        self, scheduling: Scheduling, clock: Clock, metrics: Metrics, refusals: Refusals, callers: Callers | None = None
     ) -> None:
         self._scheduling = scheduling
         self._callers = callers

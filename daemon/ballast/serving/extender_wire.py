@@ -103,9 +103,7 @@ class FilterArgs:
         else:
             kept = [raw for name, raw in zip(names, self._raw, strict=True) if name not in rejected]
             passing["Nodes"] = {"metadata": {}, "items": kept}
-        return msgspec.json.encode(
-            {**passing, "FailedNodes": {}, "FailedAndUnresolvableNodes": rejected, "Error": ""},
-        )
+        return msgspec.json.encode({**passing, "FailedNodes": {}, "FailedAndUnresolvableNodes": rejected, "Error": ""})
 
 
 def prioritize_args(body: bytes) -> tuple[wire.Pod, Names | list[str]]:

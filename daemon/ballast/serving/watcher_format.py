@@ -16,10 +16,7 @@ from ballast.model.sample import Bools, Floats
 from ballast.model.snapshot import Snapshot, Window
 
 # resource -> (metric name, type). CPU and Memory are what Trimaran reads, in this order.
-PRIMARY = {
-    "cpu": ("instance:node_cpu:ratio", "CPU"),
-    "memory": ("instance:node_memory_utilisation:ratio", "Memory"),
-}
+PRIMARY = {"cpu": ("instance:node_cpu:ratio", "CPU"), "memory": ("instance:node_memory_utilisation:ratio", "Memory")}
 FURTHER = {
     "disk": ("instance:node_disk_io_time:ratio", "Storage"),
     "network": ("instance:node_network_bandwidth:ratio", "Bandwidth"),

@@ -19,11 +19,7 @@ class SettingsPart(BaseModel):
     """A frozen group of settings; its fields are the variables `BALLAST_<PART>__<FIELD>` in lower case."""
 
     model_config = ConfigDict(
-        frozen=True,
-        extra="forbid",
-        use_attribute_docstrings=True,
-        allow_inf_nan=False,
-        coerce_numbers_to_str=True,
+        frozen=True, extra="forbid", use_attribute_docstrings=True, allow_inf_nan=False, coerce_numbers_to_str=True
     )
 
     @field_validator("*")

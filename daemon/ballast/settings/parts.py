@@ -338,10 +338,7 @@ class MetricsSettings(SettingsPart):
     """What `/metrics` shows."""
 
     nodes: Expert[
-        Annotated[
-            Literal["off", "primary", "all"],
-            Written(_off, {"enum": ["off", "primary", "all", False]}),
-        ]
+        Annotated[Literal["off", "primary", "all"], Written(_off, {"enum": ["off", "primary", "all", False]})]
     ] = "primary"
     """Series per node: none; mean, deviation and score over the first window, by the leader alone; or all windows and
     percentiles, by every replica. The histogram ballast_load is always there."""

@@ -167,11 +167,7 @@ def _counted(units: Ints) -> dict[int, int]:
     return dict(zip(names.tolist(), counts.tolist(), strict=True))
 
 
-_KINDS: dict[RuleKind, type[_Relation]] = {
-    RuleKind.APART: _Apart,
-    RuleKind.NEAR: _Near,
-    RuleKind.SPREAD: _Spread,
-}
+_KINDS: dict[RuleKind, type[_Relation]] = {RuleKind.APART: _Apart, RuleKind.NEAR: _Near, RuleKind.SPREAD: _Spread}
 
 
 def violations(problem: Problem, on: Ints) -> tuple[str, ...]:

@@ -102,11 +102,7 @@ _LISTED = 5
 
 
 def begin(
-    units: Units,
-    max_moves: int | None,
-    *,
-    from_home: bool = False,
-    remaining: Callable[[], float] = collisions.endless,
+    units: Units, max_moves: int | None, *, from_home: bool = False, remaining: Callable[[], float] = collisions.endless
 ) -> Assignment:
     """The first placement of: one pass, passes in other orders, a linear program for small problems.
 

@@ -191,13 +191,7 @@ class HttpSession:
             raise
 
     def _send(
-        self,
-        method: str,
-        url: str,
-        params: Mapping[str, Any] | None,
-        deadline: float,
-        left: float,
-        share: AnswerShare,
+        self, method: str, url: str, params: Mapping[str, Any] | None, deadline: float, left: float, share: AnswerShare
     ) -> HttpAnswer:
         form = method == "POST" and not self._post_refused
         headers = {**self._headers, **self._secret_headers()}

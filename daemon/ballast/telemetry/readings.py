@@ -197,13 +197,7 @@ class ReadingBuilder:
         return problems
 
     def _resource(
-        self,
-        question: Query,
-        answers: Answers,
-        grid: Grid,
-        names: NodeNames,
-        found: _Found,
-        samples: list[Samples],
+        self, question: Query, answers: Answers, grid: Grid, names: NodeNames, found: _Found, samples: list[Samples]
     ) -> ReadingProblem | None:
         """Gives the samples of one question, one for each time of the grid, or says why there are none."""
         table, newest = answers.values[question], answers.newest[question.freshness]
@@ -254,13 +248,7 @@ class ReadingBuilder:
         return None
 
     def _without_witnesses(
-        self,
-        question: Query,
-        table: SeriesTable,
-        newest: SeriesTable,
-        grid: Grid,
-        names: NodeNames,
-        found: _Found,
+        self, question: Query, table: SeriesTable, newest: SeriesTable, grid: Grid, names: NodeNames, found: _Found
     ) -> SeriesTable:
         """Takes the witnesses of starvation out of the answer; those that count become samples of their own."""
         assert table.starved is not None
@@ -342,9 +330,7 @@ def _in_ratios(table: SeriesTable, capacity: Floats) -> SeriesTable:
     divisor = np.where(table.amounts, capacity, 1.0)
     known = np.isfinite(divisor) & (divisor > 0)
     return replace(
-        table,
-        values=table.values / np.where(known, divisor, np.nan)[:, None],
-        present=table.present & known[:, None],
+        table, values=table.values / np.where(known, divisor, np.nan)[:, None], present=table.present & known[:, None]
     )
 
 
@@ -362,9 +348,7 @@ def _first(samples: Samples, others: Samples) -> Samples:
     rows = np.r_[samples.rows, others.rows[new]]
     order = np.argsort(rows, kind="stable")
     return Samples(
-        rows[order],
-        np.r_[samples.values, others.values[new]][order],
-        np.r_[samples.times, others.times[new]][order],
+        rows[order], np.r_[samples.values, others.values[new]][order], np.r_[samples.times, others.times[new]][order]
     )
 
 

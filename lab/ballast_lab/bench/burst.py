@@ -86,10 +86,7 @@ def _bursts(plane: ControlPlane, folder: Path, seed: int) -> Mapping[str, tuple[
             found[way] = judge(loads, burst(plane, PODS))
         sweep(plane.api)
     add_nodes(plane.api, fleet)
-    with (
-        knowing(plane, folder, loads) as daemon,
-        scheduler(plane, extender_profile(daemon.url, "default-scheduler")),
-    ):
+    with knowing(plane, folder, loads) as daemon, scheduler(plane, extender_profile(daemon.url, "default-scheduler")):
         eventually("a refresh has just ended", refreshed, within=60, every=0.1)
         found[ASKED] = judge(loads, burst(plane, PODS))
     sweep(plane.api)
@@ -100,10 +97,7 @@ def _hanging(plane: ControlPlane, folder: Path) -> tuple[float, int]:
     """(pods a second, pods placed) while Ballast does not answer."""
     loads = {f"n{number}": 0.1 * number for number in range(5)}
     add_nodes(plane.api, [node(name, cpu=str(CORES), memory="64Gi") for name in loads])
-    with (
-        knowing(plane, folder, loads) as daemon,
-        scheduler(plane, extender_profile(daemon.url, "default-scheduler")),
-    ):
+    with knowing(plane, folder, loads) as daemon, scheduler(plane, extender_profile(daemon.url, "default-scheduler")):
         daemon.signal(signal.SIGSTOP)
         try:
             began = time.monotonic()

@@ -109,10 +109,7 @@ def _asked(port: int, echo: int, seconds: float) -> tuple[list[float], list[floa
     """Milliseconds of the daemon and of the echo, in turns, `EVERY` seconds apart."""
     took: tuple[list[float], list[float]] = ([], [])
     buffer = bytearray(1 << 20)
-    with (
-        socket.create_connection(("127.0.0.1", port)) as one,
-        socket.create_connection(("127.0.0.1", echo)) as other,
-    ):
+    with socket.create_connection(("127.0.0.1", port)) as one, socket.create_connection(("127.0.0.1", echo)) as other:
         for connection in (one, other):
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         until = time.monotonic() + seconds

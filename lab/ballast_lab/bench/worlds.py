@@ -89,10 +89,7 @@ def configured() -> str:
     document = yaml.safe_load(STOCK)
     resources = [{"name": name, "weight": 1} for name in ("cpu", "memory", "ephemeral-storage")]
     document["profiles"][0]["pluginConfig"] = [
-        {
-            "name": "NodeResourcesFit",
-            "args": {"scoringStrategy": {"type": "LeastAllocated", "resources": resources}},
-        },
+        {"name": "NodeResourcesFit", "args": {"scoringStrategy": {"type": "LeastAllocated", "resources": resources}}},
         {"name": "NodeResourcesBalancedAllocation", "args": {"resources": resources}},
     ]
     return yaml.safe_dump(document)

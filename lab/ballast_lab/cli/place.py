@@ -61,8 +61,7 @@ PodMetrics = Annotated[
 Live = Annotated[bool, typer.Option("--live", help="Read the cluster of your current kubeconfig, and its Ballast.")]
 Kubeconfig = Annotated[Path | None, typer.Option(help="The same as --live, with this kubeconfig.")]
 Weights = Annotated[
-    str | None,
-    typer.Option(metavar="RESOURCE=W,…", help="Weights of resources; those that are not named count 0."),
+    str | None, typer.Option(metavar="RESOURCE=W,…", help="Weights of resources; those that are not named count 0.")
 ]
 Seconds = Annotated[
     float | None,
@@ -73,8 +72,7 @@ Seconds = Annotated[
     ),
 ]
 Evaluations = Annotated[
-    int | None,
-    typer.Option(min=0, metavar="N", help="Stop after N evaluations: the result is then always the same."),
+    int | None, typer.Option(min=0, metavar="N", help="Stop after N evaluations: the result is then always the same.")
 ]
 Seed = Annotated[int, typer.Option(min=0, metavar="K", help="Seed of the random choices.")]
 MaxMoves = Annotated[int | None, typer.Option(min=0, metavar="N", help="At most N pods leave the node they came with.")]

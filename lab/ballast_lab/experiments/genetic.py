@@ -76,11 +76,7 @@ def results(
         for way in (Broken.REPAIR, Broken.PENALTY)
     }
     return Results(
-        "genetic",
-        tuple(rows),
-        _table(rows),
-        figures(curves, _bars(balance[0], weights)),
-        {"seeds": list(seeds)},
+        "genetic", tuple(rows), _table(rows), figures(curves, _bars(balance[0], weights)), {"seeds": list(seeds)}
     )
 
 
@@ -234,10 +230,7 @@ def _balance_rows(of_seeds: Sequence[Mapping[str, Any]]) -> list[ResultRow]:
             ("ours", "ours", None),
         )
     ]
-    for table, key, before, after in (
-        ("figure 4", "network", 0.30489, 0.1387),
-        ("figure 5", "disk", 0.26325, 0.17434),
-    ):
+    for table, key, before, after in (("figure 4", "network", 0.30489, 0.1387), ("figure 5", "disk", 0.26325, 0.17434)):
         default, paper, ours = (values(way, f"sigma {key}") for way in ("default", "paper", "ours"))
         rows += [
             _mean_row(table, f"{key}, default", before, default),

@@ -7,13 +7,7 @@ from collections.abc import Mapping, Sequence
 from xml.sax.saxutils import escape
 
 _WIDTH, _HEIGHT, _LEFT, _TOP, _BOTTOM = 760.0, 380.0, 64.0, 48.0, 48.0
-_COLOURS = {
-    "default": "#d62728",
-    "paper": "#1f77b4",
-    "ours": "#2ca02c",
-    "repair": "#1f77b4",
-    "penalty": "#d62728",
-}
+_COLOURS = {"default": "#d62728", "paper": "#1f77b4", "ours": "#2ca02c", "repair": "#1f77b4", "penalty": "#d62728"}
 _NAMES = {"repair": "check dictionary", "penalty": "penalty", "paper": "genetic-paper"}
 
 

@@ -61,12 +61,7 @@ class Redistributor:
     """
 
     def __init__(
-        self,
-        priced: bool,
-        criterion: DominantResidual,
-        nodes: tuple[Node, ...],
-        pods: list[Pod],
-        kinds: Ints,
+        self, priced: bool, criterion: DominantResidual, nodes: tuple[Node, ...], pods: list[Pod], kinds: Ints
     ) -> None:
         self._priced, self._criterion = priced, criterion
         self._nodes, self._pods, self._kinds = nodes, pods, kinds

@@ -264,11 +264,7 @@ TARGETS: Mapping[str, Target] = {
     "filter": Target(_call("filter"), [_json(_ARGS), _json({**_ARGS, "Nodes": {"items": [NODE]}, "NodeNames": None})]),
     "node": Target(_node(devices.devices_of), [_json(NODE)]),
     "pod": Target(_pod(lambda pod: (devices.claim_of(pod), strange(pod.annotations, "ballast.dev"))), [_json(POD)]),
-    "page": Target(
-        pod_reader(lambda key: True).page,
-        [_json({"items": [POD], "metadata": {}})],
-        NOT_JSON,
-    ),
+    "page": Target(pod_reader(lambda key: True).page, [_json({"items": [POD], "metadata": {}})], NOT_JSON),
     "workload": Target(_read("Deployment"), [_json(WORKLOADS[0])]),
     "budget": Target(_read("PodDisruptionBudget"), [_json(BUDGET)]),
     "status": Target(read_status, [_json({"kind": "Status", "code": 429, "details": {"causes": [{"reason": "x"}]}})]),
@@ -302,11 +298,7 @@ TARGETS: Mapping[str, Target] = {
     ),
     "plans state": Target(_state("eviction.plans"), [b"[]"], (BallastError,)),
     "reservations state": Target(_state("eviction.reservations"), [b"[]"], (BallastError,)),
-    "power state": Target(
-        _text(_power),
-        [b'{"state":{"schema":1,"mode":"steady"},"based":true}'],
-        REFUSED,
-    ),
+    "power state": Target(_text(_power), [b'{"state":{"schema":1,"mode":"steady"},"based":true}'], REFUSED),
     "environment": Target(
         _environment,
         _lines(
@@ -329,30 +321,17 @@ TARGETS: Mapping[str, Target] = {
         30,
     ),
     "metrics file": Target(
-        lambda body: metrics(msgspec.json.decode(body), "m"),
-        [_json(printed.watcher({"a": (30.0, 20.0)}))],
-        NO_DOCUMENT,
+        lambda body: metrics(msgspec.json.decode(body), "m"), [_json(printed.watcher({"a": (30.0, 20.0)}))], NO_DOCUMENT
     ),
     "pod metrics file": Target(
-        lambda body: pod_usage(msgspec.json.decode(body), "m"),
-        [_json(_POD_METRICS)],
-        NO_DOCUMENT,
+        lambda body: pod_usage(msgspec.json.decode(body), "m"), [_json(_POD_METRICS)], NO_DOCUMENT
     ),
-    "problem file": Target(
-        lambda body: problem_of(msgspec.json.decode(body), "p"),
-        [_json(_PROBLEM)],
-        NO_DOCUMENT,
-        3,
-    ),
+    "problem file": Target(lambda body: problem_of(msgspec.json.decode(body), "p"), [_json(_PROBLEM)], NO_DOCUMENT, 3),
     "policy file": Target(_path(policies), [_POLICY.encode()], (BallastError,), 20),
     "worlds file": Target(_path(worlds), [b'{"a":{"R":[[100,128,0]],"A0":[[4000,8192,100]]}}'], (BallastError,)),
     "quantity": Target(_text(quantity), _lines("100m", "1Gi", "2", "1e3", "0.5k"), (ValueError,)),
     "duration": Target(_text(duration.seconds), _lines("1h30m", "90s", "1d", "PT5M")),
-    "selector": Target(
-        _text(selector.parse),
-        _lines("a=b,c!=d", "a in (b,c),!d", "a notin (x)"),
-        REFUSED,
-    ),
+    "selector": Target(_text(selector.parse), _lines("a=b,c!=d", "a in (b,c),!d", "a notin (x)"), REFUSED),
     "window annotation": Target(_text(window_end), [b'{"end":"2023-11-14T22:13:20Z"}']),
     "crane annotation": Target(
         _text(lambda text: crane.read(text, 60.0, NOW, UTC)), _lines("0.25000,2023-11-14T22:13:20Z")

@@ -90,10 +90,7 @@ class Actor:
             events=self.events,
             replacements=self.replacements,
             options=EvictorOptions(
-                prefix="ballast.dev",
-                window=2.0,
-                trial=ReplacementTrial(self.api, self.writer, clock),
-                **options,
+                prefix="ballast.dev", window=2.0, trial=ReplacementTrial(self.api, self.writer, clock), **options
             ),
         )
         self.follower = PlanFollower(self.evictor, self.replacements, clock)

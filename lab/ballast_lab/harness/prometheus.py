@@ -90,7 +90,7 @@ def prometheus(
                     {"job_name": job, "static_configs": _groups(scraped)} for job, scraped in jobs.items()
                 ],
                 "remote_read": [{"url": f"{url}/api/v1/read", "read_recent": True} for url in remote],
-            },
+            }
         )
     )
     url = f"http://127.0.0.1:{port}"

@@ -113,20 +113,12 @@ def settle(server: Prometheus, size: Size) -> None:
 
 
 def compare(
-    cluster: ControlPlane,
-    folder: Path,
-    size: Size,
-    *,
-    kubeconfig: Path,
-    given: Mapping[str, str],
-    seed: int = 7,
+    cluster: ControlPlane, folder: Path, size: Size, *, kubeconfig: Path, given: Mapping[str, str], seed: int = 7
 ) -> Found:
     """`given` are settings of the daemon beside those of the comparison."""
     api, used = cluster.api, uses(size, seed)
     names = add_nodes(
-        api,
-        [node(f"n{number:02d}", cpu=str(CORES), memory=f"{MEMORY}Gi") for number in range(size.nodes)],
-        within=120,
+        api, [node(f"n{number:02d}", cpu=str(CORES), memory=f"{MEMORY}Gi") for number in range(size.nodes)], within=120
     )
     pods = size.apps * size.replicas
     with scheduler(cluster, STOCK):

@@ -71,14 +71,7 @@ def attacked_by(attack: Attack, environment: Mapping[str, str], folder: Path, **
             )
         after, (_, kept) = attacked.scores(), attacked.resident()
     return Outcome(
-        seen.p99,
-        max(seen.livez),
-        small,
-        peak,
-        kept,
-        tuple(seen.failed),
-        sum(before.values()),
-        sum(after.values()),
+        seen.p99, max(seen.livez), small, peak, kept, tuple(seen.failed), sum(before.values()), sum(after.values())
     )
 
 

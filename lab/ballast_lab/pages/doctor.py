@@ -121,8 +121,7 @@ SEEN: Mapping[str, DaemonView] = {
     ),
     "pairing-labels": DaemonView((), _SCHEDULERS),
     "pairing-extender": DaemonView(
-        ("LandingNotSteered", "ReservationsNotHeld", "BatchNotSteered"),
-        f"{_SCHEDULERS} What it sees is who asks.",
+        ("LandingNotSteered", "ReservationsNotHeld", "BatchNotSteered"), f"{_SCHEDULERS} What it sees is who asks."
     ),
     "pairing-trimaran": DaemonView((), _SCHEDULERS),
     "pairing-crane": DaemonView(("CraneFailing",), _SCHEDULERS),

@@ -322,11 +322,7 @@ class _Shared:
 
 
 def _stay(
-    row: Row,
-    path: Path,
-    by_name: Mapping[str, Pod],
-    by_owner: Mapping[tuple[str, str, str], Pod],
-    shared: _Shared,
+    row: Row, path: Path, by_name: Mapping[str, Pod], by_owner: Mapping[tuple[str, str, str], Pod], shared: _Shared
 ) -> Stay:
     namespace, name = str(row["namespace"]), str(row["pod"])
     kind, workload = str(row.get("kind") or ""), str(row.get("workload") or "")

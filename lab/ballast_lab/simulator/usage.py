@@ -63,13 +63,7 @@ class Usage:
     """
 
     def __init__(
-        self,
-        generator: np.random.Generator,
-        cores: Floats,
-        memory: Floats,
-        speed: Floats,
-        *,
-        breathing: bool,
+        self, generator: np.random.Generator, cores: Floats, memory: Floats, speed: Floats, *, breathing: bool
     ) -> None:
         self.cores, self.memory, self.speed = cores, memory, speed
         self._breathing = breathing

@@ -12,16 +12,7 @@ from lab_tests.rehearse.worlds import BEGIN, RecordedPod, World, hot_world, nois
 from tests.worlds.commands import Run
 
 KEYS = ["from", "to", "step", "nodes", "pods", "unknown", "runs", "advice"]
-RUN_KEYS = [
-    "name",
-    "node_hours_above",
-    "deviation",
-    "concentration",
-    "evictions",
-    "label_writes",
-    "refused",
-    "power",
-]
+RUN_KEYS = ["name", "node_hours_above", "deviation", "concentration", "evictions", "label_writes", "refused", "power"]
 
 
 @pytest.fixture

@@ -130,9 +130,7 @@ def test_labels_decide_among_nodes_with_room(client: Client, eventually: Eventua
 
 
 @pytest.mark.parametrize(
-    "change",
-    [{"unschedulable": True}, {"taints": [{"key": "a", "effect": "NoSchedule"}]}],
-    ids=["cordoned", "tainted"],
+    "change", [{"unschedulable": True}, {"taints": [{"key": "a", "effect": "NoSchedule"}]}], ids=["cordoned", "tainted"]
 )
 def test_nodes_that_take_no_pods_get_none(client: Client, eventually: Eventually, change: Any) -> None:
     for row in range(5):

@@ -8,17 +8,7 @@ from ballast.actuation.scaling.target_status import Actuator
 from ballast.base.errors import ClusterError
 from ballast.cluster.write import Result
 from ballast.power.policy import PowerPolicy
-from tests.worlds.scaling import (
-    APPS,
-    HPAS,
-    KEDA,
-    Rig,
-    autoscaler,
-    meta,
-    policy,
-    scaled_object,
-    workload,
-)
+from tests.worlds.scaling import APPS, HPAS, KEDA, Rig, autoscaler, meta, policy, scaled_object, workload
 
 API = f"{APPS}/deployments/api"
 HPA = f"{HPAS}/api"
@@ -179,8 +169,7 @@ def test_the_hpa_of_a_scaled_object_that_cannot_be_seen_is_left_alone() -> None:
 
 
 @pytest.mark.parametrize(
-    ("actuation", "problem"),
-    [("direct", "would undo every change"), ("cap", None), ("auto", None)],
+    ("actuation", "problem"), [("direct", "would undo every change"), ("cap", None), ("auto", None)]
 )
 def test_the_policy_may_name_the_way(actuation: str, problem: str | None) -> None:
     found = under_hpa().standing(policy("api", actuation=actuation)).problem
@@ -264,11 +253,7 @@ def test_a_conflict_while_giving_back_is_decided_again(found: Rig) -> None:
     found.cache.observe()
     found.edit(HPA, minReplicas=3)
     assert found.actuators.restore(reason="released")[0].done
-    assert found.spec(HPA) | {"scaleTargetRef": None} == {
-        "maxReplicas": 20,
-        "minReplicas": 3,
-        "scaleTargetRef": None,
-    }
+    assert found.spec(HPA) | {"scaleTargetRef": None} == {"maxReplicas": 20, "minReplicas": 3, "scaleTargetRef": None}
 
 
 def test_giving_back_ends_where_the_writer_refuses(found: Rig) -> None:

@@ -48,10 +48,7 @@ def test_a_grace_period_of_the_settings_replaces_the_pods_own(server: EvictingAp
 def test_a_replacement_is_followed_until_the_effect_is_measured(replica: Replica, server: EvictingApi) -> None:
     replica.carry_out(server.pods["shop/web-1"])
     assert replica.evictor.history().awaited == {KEY}
-    assert replica.evictor.pending() == {
-        "n0": {"cpu": -0.1, "memory": -0.1},
-        "n5": {"cpu": 0.1, "memory": 0.1},
-    }
+    assert replica.evictor.pending() == {"n0": {"cpu": -0.1, "memory": -0.1}, "n5": {"cpu": 0.1, "memory": 0.1}}
     assert replica.extender.held
     [new] = server.replace_evicted("n5", ready=False)
     assert replica.follow() is None

@@ -60,10 +60,7 @@ def test_other_pools_cordoned_and_unknown_nodes_are_left_alone() -> None:
     assert loaded([move("gone", "n2")], seen, {}) == []
 
 
-@given(
-    st.lists(st.tuples(*[st.floats(0, 1) | st.just(float("nan"))] * 2), min_size=1, max_size=200),
-    st.data(),
-)
+@given(st.lists(st.tuples(*[st.floats(0, 1) | st.just(float("nan"))] * 2), min_size=1, max_size=200), st.data())
 def test_never_all_nodes_nor_too_many(load: list[tuple[float, float]], data: st.DataObject) -> None:
     source, aim = (data.draw(st.integers(0, len(load) - 1)) for _ in range(2))
     with warnings.catch_warnings():

@@ -142,12 +142,7 @@ def test_a_long_name_stays_one() -> None:
 
 
 @pytest.mark.parametrize(
-    ("details", "admission"),
-    [
-        ({"kind": "pods"}, False),
-        ({"kind": "pods", "name": "web-1-trial"}, True),
-        (None, True),
-    ],
+    ("details", "admission"), [({"kind": "pods"}, False), ({"kind": "pods", "name": "web-1-trial"}, True), (None, True)]
 )
 def test_rights_and_admission_are_told_apart(details: object, admission: bool) -> None:
     body = json.dumps({"code": 403, "message": "pods is forbidden", "details": details}).encode()

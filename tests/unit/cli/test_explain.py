@@ -160,11 +160,7 @@ def test_room_on_nodes_that_would_be_too_loaded_has_its_own_reason(explained: Ca
     [
         ((node("n1", ready=False), node("n2"), pod("a", "1", on="n1")), "node lifecycle controller"),
         (
-            (
-                node("n1", spec={"taints": [{"key": "old", "effect": "NoSchedule"}]}),
-                node("n2"),
-                pod("a", "1", on="n1"),
-            ),
+            (node("n1", spec={"taints": [{"key": "old", "effect": "NoSchedule"}]}), node("n2"), pod("a", "1", on="n1")),
             "does not tolerate the taints of n1: the planner `repair` moves such pods",
         ),
         (

@@ -260,11 +260,7 @@ def test_a_daemon_that_asks_for_a_token_gets_that_of_the_kubeconfig(
     assert sent[0] is None, "not unasked"
 
 
-POOLS = {
-    "a": [node("a-1", 0.9), node("a-2", 0.3)],
-    "b": [node("b-1", 0.5), node("b-2", None)],
-    "c": [node("c-1", 0.1)],
-}
+POOLS = {"a": [node("a-1", 0.9), node("a-2", 0.3)], "b": [node("b-1", 0.5), node("b-2", None)], "c": [node("c-1", 0.1)]}
 
 
 @pytest.fixture

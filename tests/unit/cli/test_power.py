@@ -272,10 +272,7 @@ def test_allocate_takes_from_lower_priorities_first(ballast: Run, tmp_path: Path
     found = answer(ballast, "allocate", "--policy", one, "--delta", "-30")
     assert found["changes"] == {"shop/api": -30, "shop/cart": 0}
     both = answer(ballast, "allocate", "--policy", one, "--delta", "-50", "--delta", "20")
-    assert [each["changes"] for each in both] == [
-        {"shop/api": -39, "shop/cart": -11},
-        {"shop/api": 9, "shop/cart": 11},
-    ]
+    assert [each["changes"] for each in both] == [{"shop/api": -39, "shop/cart": -11}, {"shop/api": 9, "shop/cart": 11}]
 
 
 def test_a_replay_follows_what_a_column_says_is_needed_or_warns(ballast: Run, tmp_path: Path) -> None:
@@ -360,11 +357,7 @@ def test_the_feed_is_read_at_every_step(ballast: Run, asked: list[dict[str, str]
     assert [query["query"] for query in asked] == ["supply"]
 
 
-def test_what_others_use_is_taken_off_the_limit(
-    ballast: Run,
-    asked: list[dict[str, str]],
-    tmp_path: Path,
-) -> None:
+def test_what_others_use_is_taken_off_the_limit(ballast: Run, asked: list[dict[str, str]], tmp_path: Path) -> None:
     feed = "{semantics: limit-minus-consumption, limit: {query: supply}, consumption: {query: other, of: others}}"
     result = replayed(ballast, tmp_path / "p.yaml", feed)
     assert [tick["watts"] for tick in result["ticks"][:5]] == [900, 900, None, 900, 400]
@@ -379,10 +372,7 @@ def test_negative_prices_of_a_span_are_prices(ballast: Run, asked: list[dict[str
 
 
 def test_a_long_span_is_asked_for_in_pieces(
-    ballast: Run,
-    asked: list[dict[str, str]],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    ballast: Run, asked: list[dict[str, str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("ballast.cli.power.inputs.PIECE", 10)
     result = replayed(ballast, tmp_path / "p.yaml", "{query: supply, semantics: available}")

@@ -119,12 +119,7 @@ def test_a_batch_answers_every_line_with_a_result_or_an_error(
     ],
 )
 def test_wrong_use_ends_with_2_and_says_what_is_right(
-    ballast: Run,
-    given: list[object],
-    capsys: pytest.CaptureFixture[str],
-    arguments: list[str],
-    code: int,
-    message: str,
+    ballast: Run, given: list[object], capsys: pytest.CaptureFixture[str], arguments: list[str], code: int, message: str
 ) -> None:
     assert ballast(*given, *arguments) == code
     captured = capsys.readouterr()

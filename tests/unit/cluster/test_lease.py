@@ -454,11 +454,7 @@ def test_trouble_is_logged_once_and_each_change_of_the_leader() -> None:
     told = [{key: value for key, value in line.items() if key != "logger"} for line in lines]
     assert {"event": "leading", "identity": "a", "log_level": "info"} in told
     assert {"event": "no longer leading", "identity": "a", "log_level": "info"} in told
-    renewal = {
-        "event": "cannot renew or acquire the Lease; trying again",
-        "problem": "down",
-        "log_level": "warning",
-    }
+    renewal = {"event": "cannot renew or acquire the Lease; trying again", "problem": "down", "log_level": "warning"}
     assert told.count(renewal) == 1
     back = "the Lease could not be given back; others wait until it expires"
     assert {"event": back, "problem": "down", "log_level": "warning"} in told

@@ -206,8 +206,7 @@ def test_what_is_held_changes_nothing_and_its_window_begins_again(one: PowerRun)
 
 
 @pytest.mark.parametrize(
-    "standing",
-    [{"excluded": "ballast.dev/exclude-power"}, {"problem": "contended"}, {"actuator": Actuator.OBSERVE}],
+    "standing", [{"excluded": "ballast.dev/exclude-power"}, {"problem": "contended"}, {"actuator": Actuator.OBSERVE}]
 )
 def test_who_does_not_take_part_is_left_alone_and_counts_nowhere(one: PowerRun, standing: dict[str, Any]) -> None:
     one.cluster.standing["ns/t1"] = standing

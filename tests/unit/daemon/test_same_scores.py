@@ -147,10 +147,7 @@ def taken(of: Sequence[Node], lower: float = 1.0) -> Snapshot:
 
 
 def world(name: str, keys: dict[str, Any], fleet: Fleet, *earlier: Snapshot) -> ExtenderWorld:
-    environment = {
-        "BALLAST_EXTENDER__STRATEGY": name,
-        "BALLAST_SCORING__KEYS": json.dumps({**NEEDED, name: keys}),
-    }
+    environment = {"BALLAST_EXTENDER__STRATEGY": name, "BALLAST_SCORING__KEYS": json.dumps({**NEEDED, name: keys})}
     first, *others = [*earlier, taken(fleet.nodes)]
     found = ExtenderWorld(first, fleet.pods, environment)
     for each in others:

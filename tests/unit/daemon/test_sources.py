@@ -2,18 +2,7 @@ import json
 
 import pytest
 
-from tests.worlds.daemons import (
-    LOAD,
-    SCORE,
-    WINDOW,
-    Rig,
-    condition,
-    get,
-    metric,
-    snapshot,
-    verbose,
-    watcher,
-)
+from tests.worlds.daemons import LOAD, SCORE, WINDOW, Rig, condition, get, metric, snapshot, verbose, watcher
 
 pytestmark = pytest.mark.slow
 

@@ -4,19 +4,7 @@ from typing import Any
 
 import pytest
 
-from tests.worlds.daemons import (
-    CONFIG_MAP,
-    LOAD,
-    OWN,
-    POD,
-    SCORE,
-    WINDOW,
-    Rig,
-    metric,
-    until,
-    verbose,
-    watcher,
-)
+from tests.worlds.daemons import CONFIG_MAP, LOAD, OWN, POD, SCORE, WINDOW, Rig, metric, until, verbose, watcher
 
 pytestmark = pytest.mark.slow
 

@@ -174,10 +174,7 @@ REFUSED: list[tuple[str, Shop]] = [
     ("cluster-health", replace(SHOP, nodes=(a_node("n1", unschedulable=True), a_node("n2")))),
     ("cluster-health", replace(SHOP, nodes=(a_node("n1", deleting=True), a_node("n2")))),
     ("cluster-health", replace(SHOP, nodes=(a_node("n1", created=NOW - 299), a_node("n2")))),
-    (
-        "cluster-health",
-        replace(SHOP, nodes=(a_node(taints=(Taint("ToBeDeletedByClusterAutoscaler", "NoSchedule"),)),)),
-    ),
+    ("cluster-health", replace(SHOP, nodes=(a_node(taints=(Taint("ToBeDeletedByClusterAutoscaler", "NoSchedule"),)),))),
     ("cluster-health", replace(SHOP, nodes=(a_node(taints=(Taint("karpenter.sh/disrupted", "NoSchedule"),)),))),
     ("cluster-health", history(api_errors=0.06)),
     ("cluster-health", history(replacements=4)),

@@ -47,11 +47,7 @@ def test_a_rise_says_that_it_was_detected_then_that_it_waits() -> None:
 def test_the_rest_of_a_rise_by_steps_says_so() -> None:
     one = absolute({}, increase={"window": 0, "maxStep": STEP})
     run = rig(one, t0=10).run([100.0, *[200.0] * 3])
-    assert [outcome.reason for outcome in run.outcomes][1:] == [
-        Reason.SCALED_UP,
-        Reason.RATE_LIMITED,
-        Reason.SCALED_UP,
-    ]
+    assert [outcome.reason for outcome in run.outcomes][1:] == [Reason.SCALED_UP, Reason.RATE_LIMITED, Reason.SCALED_UP]
     assert run.outcomes[1].state.plan is not None
     assert run.outcomes[1].state.plan.mode is ControllerMode.PENDING_INCREASE
 

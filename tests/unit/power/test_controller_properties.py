@@ -13,20 +13,7 @@ from ballast.power.controller import observe
 from ballast.power.controller_state import ControllerMode, ControllerState, Reason, Sample
 from ballast.power.policy import PowerPolicy
 from ballast.power.sections import Rounding
-from tests.worlds.power import (
-    TICK,
-    WINDOW,
-    examples,
-    feeds,
-    follow,
-    junk,
-    members,
-    policy,
-    power,
-    rig,
-    samples,
-    totals,
-)
+from tests.worlds.power import TICK, WINDOW, examples, feeds, follow, junk, members, policy, power, rig, samples, totals
 
 pytestmark = pytest.mark.timeout(600)
 

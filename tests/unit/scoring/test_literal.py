@@ -158,10 +158,7 @@ entries_ = st.fixed_dictionaries(
     {}, optional={"cpu": percent, "cpu_std": percent, "memory": percent, "memory_std": percent}
 )
 size = st.fixed_dictionaries(
-    {
-        "cpu": st.integers(1, 64_000).map(lambda value: f"{value}m"),
-        "memory": st.integers(1, 2**36).map(str),
-    }
+    {"cpu": st.integers(1, 64_000).map(lambda value: f"{value}m"), "memory": st.integers(1, 2**36).map(str)}
 )
 
 

@@ -120,9 +120,7 @@ def test_what_the_window_does_not_show_is_no_evidence_of_the_ratio() -> None:
     assert pods(*gone, requested=60_000.0).of(CPU, "", "cpu") == pytest.approx(500)
 
 
-@given(
-    st.lists(st.tuples(st.integers(0, 1), st.floats(0, 1100), st.floats(0, 500) | st.just(math.inf)), max_size=8),
-)
+@given(st.lists(st.tuples(st.integers(0, 1), st.floats(0, 1100), st.floats(0, 500) | st.just(math.inf)), max_size=8))
 def test_what_is_counted_and_taken_back_leaves_nothing(stays: list[tuple[int, float, float]]) -> None:
     recent = RecentPods(2, 1000.0, 900.0)
     presences = [Presence(row, CPU, "", since, since + length) for row, since, length in stays]

@@ -144,9 +144,7 @@ def test_the_probability_of_a_value_up_to_x(inputs: Json, expected: float) -> No
 def test_peaks_raw(inputs: Json, expected: Json) -> None:
     pod = from_vector({"containers": [{"requests": {"cpu_m": inputs["pod_cpu_request_m"]}}]})
     fleet = a_fleet(
-        [node_from_vector("node-1", inputs["node"])],
-        (),
-        watcher_from_vector(inputs["watcher"]["NodeMetricsMap"]),
+        [node_from_vector("node-1", inputs["node"])], (), watcher_from_vector(inputs["watcher"]["NodeMetricsMap"])
     )
     found = scored(fleet, pod, "peaks", node_power_model=inputs["node_power_model"], unknown="upstream")
     assert found.raw.tolist() == [pytest.approx(expected["node-1"], rel=1e-14)]

@@ -141,14 +141,7 @@ def test_before_anything_was_planned_the_acts_are_empty_but_whole() -> None:
         power, plans, evictions = (ask(port, f"/api/v1/{path}").json for path in ("power", "plans", "evictions"))
     assert power == {"mode": "dry-run", "paused": None, "policies": [], "conditions": [CONDITION]}
     assert plans == []
-    assert evictions == {
-        "mode": None,
-        "paused": None,
-        "recent": [],
-        "reservations": [],
-        "limits": {},
-        "breaker": None,
-    }
+    assert evictions == {"mode": None, "paused": None, "recent": [], "reservations": [], "limits": {}, "breaker": None}
 
 
 @pytest.mark.parametrize("path", ["/api/v1/power", "/api/v1/plans", "/api/v1/evictions"])

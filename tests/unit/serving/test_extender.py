@@ -255,9 +255,7 @@ NAME = st.text(max_size=8) | st.sampled_from(["a" * 7, "a" * 8, "a" * 15, "a" * 
 
 
 @hypothesis.given(
-    st.lists(NAME, max_size=12, unique=True),
-    st.lists(st.tuples(NAME, st.integers(0, 9)), max_size=20),
-    st.data(),
+    st.lists(NAME, max_size=12, unique=True), st.lists(st.tuples(NAME, st.integers(0, 9)), max_size=20), st.data()
 )
 def test_the_answer_is_what_json_would_be(known: list[str], asked: list[tuple[str, int]], data: st.DataObject) -> None:
     names = [name for name, _ in asked]

@@ -22,9 +22,7 @@ def seen(history: FleetHistory, *snapshots: Snapshot, score: int | None = 50) ->
     return history
 
 
-@given(
-    st.lists(st.tuples(st.integers(0, 900), st.one_of(st.just(NAN), st.floats(0, 1.2))), min_size=1, max_size=40),
-)
+@given(st.lists(st.tuples(st.integers(0, 900), st.one_of(st.just(NAN), st.floats(0, 1.2))), min_size=1, max_size=40))
 def test_each_step_has_the_mean_of_what_was_known_in_it(samples: list[tuple[int, float]]) -> None:
     history, means = FleetHistory(), {}
     for at, load in sorted(samples, key=lambda each: each[0]):

@@ -62,10 +62,7 @@ def power_answer() -> bytes:
             ),
             TickDecision("ScaledUp", unmet=-2),
             Outcome(
-                state,
-                {"ns/a": 5},
-                Action(TIME + 30, "ScaledUp", {"ns/a": 4}, {"ns/a": 5}, "done"),
-                load=Fraction(520),
+                state, {"ns/a": 5}, Action(TIME + 30, "ScaledUp", {"ns/a": 4}, {"ns/a": 5}, "done"), load=Fraction(520)
             ),
         ),
     ]

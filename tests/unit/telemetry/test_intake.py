@@ -6,14 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ballast.model.sample import REJECTION_REASONS
-from ballast.telemetry.intake import (
-    LARGEST_RATIO,
-    LARGEST_SHARE,
-    accept,
-    allowed_skew,
-    default_max_age,
-    no_ratios,
-)
+from ballast.telemetry.intake import LARGEST_RATIO, LARGEST_SHARE, accept, allowed_skew, default_max_age, no_ratios
 from ballast.telemetry.node_names import AMBIGUOUS, NOT_SELECTED, UNMATCHED
 
 AT, MAX_AGE, SKEW = 1_000.0, 90.0, 5.0

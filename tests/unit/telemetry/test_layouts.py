@@ -64,10 +64,7 @@ WORKING = {
     "external machines beside": Layout([Exporter(address), Exporter(by("instance", "vm-{index}.dc:9100"), more=0.3)]),
     "labels of OpenTelemetry": Layout(
         [Exporter(by("k8s.node.name", "{node}", **{"k8s.cluster.name": "prod"}))],
-        {
-            "BALLAST_TELEMETRY__NODE_LABEL": "k8s.node.name",
-            "BALLAST_PROMETHEUS__MATCHERS": '"k8s.cluster.name"="prod"',
-        },
+        {"BALLAST_TELEMETRY__NODE_LABEL": "k8s.node.name", "BALLAST_PROMETHEUS__MATCHERS": '"k8s.cluster.name"="prod"'},
     ),
     "kubelet alone": Layout(
         [Exporter(by("instance", "{node}", metrics_path="/metrics/resource"), metrics=KUBELET, scale=CORES)],
@@ -104,10 +101,7 @@ MENDED = {
         Layout([Exporter(lambda index: {"instance": f"exporter-x{index}", "nodename": NAMES[index]})]),
         "BALLAST_TELEMETRY__NODE_LABEL=nodename",
     ),
-    "names with more": (
-        Layout([Exporter(by("instance", "{node}-metal:9100"))]),
-        "BALLAST_TELEMETRY__NODE_REWRITE",
-    ),
+    "names with more": (Layout([Exporter(by("instance", "{node}-metal:9100"))]), "BALLAST_TELEMETRY__NODE_REWRITE"),
     "several values of cluster": (
         Layout([Exporter(also(cluster="east")), Exporter(also(cluster="west"), more=0.3)]),
         "BALLAST_PROMETHEUS__MATCHERS='cluster=\"east\"'",

@@ -99,12 +99,5 @@ def compare(ring: Ring, oracle: Oracle, fleet: list[str], now: int, rules: Windo
                 age = now * STEP - born[n]
                 expected = oracle.window(resource, name, now, LENGTHS[label], SPAN, rules, scale[r, n], age)
                 figures = [getattr(window, f)[r, n] for f in ("mean", "std", "p95", "count", "coverage", "known")]
-                wanted = [
-                    expected.mean,
-                    expected.std,
-                    expected.p95,
-                    expected.count,
-                    expected.coverage,
-                    expected.known,
-                ]
+                wanted = [expected.mean, expected.std, expected.p95, expected.count, expected.coverage, expected.known]
                 np.testing.assert_allclose(figures, wanted, rtol=1e-9, atol=1e-9, err_msg=f"{label} {resource} {name}")

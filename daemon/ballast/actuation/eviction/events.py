@@ -114,11 +114,7 @@ def _row(plan: Running, step: StepRecord, measured: Measured) -> Eviction:
         landed_on=step.landed_on or None,
         ready_at=step.ready_at or None,
         predicted=Predicted(
-            gain=step.gain,
-            load=step.load,
-            before=plan.before,
-            after=plan.after,
-            starts=len(step.starts) or UNSET,
+            gain=step.gain, load=step.load, before=plan.before, after=plan.after, starts=len(step.starts) or UNSET
         ),
         measured=_measured(step, measured) if step.status is not StepStatus.RECORDED else _NOT_MEASURED,
         why=step.why or step.reason,

@@ -58,13 +58,7 @@ class Actuators:
         self._emergency = emergency
         self._prefix = prefix
         self._targets = TargetReader(
-            api,
-            cache,
-            pods,
-            clock,
-            prefix=prefix,
-            protected=protected,
-            on_invalid=self._report_invalid,
+            api, cache, pods, clock, prefix=prefix, protected=protected, on_invalid=self._report_invalid
         )
 
     def read(self, policy: PowerPolicy) -> Mapping[str, TargetStatus]:

@@ -103,10 +103,7 @@ def _index(pods: PodIndex, pod: Pod) -> None:
 
 
 def _matching(pods: PodIndex, namespace: str, selector: Selector) -> int:
-    named = next(
-        (item for item in selector.requirements if item.operator == "In" and len(item.values) == 1),
-        None,
-    )
+    named = next((item for item in selector.requirements if item.operator == "In" and len(item.values) == 1), None)
     key = (namespace, "", "") if named is None else (namespace, named.key, named.values[0])
     return sum(1 for pod in pods.get(key, ()) if selector.matches(pod.labels))
 
@@ -370,10 +367,5 @@ def _problem(text: str) -> TargetObstacle:
 
 def _unseen(member: Member, obstacle: TargetObstacle, *, replicas: int | None = None) -> TargetStatus:
     return TargetStatus(
-        name=member.name,
-        kind=member.kind,
-        actuator=Actuator.OBSERVE,
-        count=None,
-        replicas=replicas,
-        obstacle=obstacle,
+        name=member.name, kind=member.kind, actuator=Actuator.OBSERVE, count=None, replicas=replicas, obstacle=obstacle
     )

@@ -71,12 +71,10 @@ def replay(
     name: Name = None,
     replicas: Replicas = None,
     demand: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE.csv", help="What autoscalers want: columns time,ns/name,replicas."),
+        Path | None, typer.Option(metavar="FILE.csv", help="What autoscalers want: columns time,ns/name,replicas.")
     ] = None,
     watts_true: Annotated[
-        list[str] | None,
-        typer.Option(metavar="NS/NAME=W", help="Watts that a replica really draws. Can be repeated."),
+        list[str] | None, typer.Option(metavar="NS/NAME=W", help="Watts that a replica really draws. Can be repeated.")
     ] = None,
     drain: Annotated[
         list[str] | None,

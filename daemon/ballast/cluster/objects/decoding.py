@@ -31,11 +31,7 @@ FOREIGN_OPT_OUTS = (
     "scheduling.koordinator.sh/eviction-cost",
 )
 # Whether a pod comes from a file on its node, and which of its local volumes may be lost.
-POD_NATURE = (
-    MIRROR,
-    "kubernetes.io/config.source",
-    "cluster-autoscaler.kubernetes.io/safe-to-evict-local-volumes",
-)
+POD_NATURE = (MIRROR, "kubernetes.io/config.source", "cluster-autoscaler.kubernetes.io/safe-to-evict-local-volumes")
 SLICE = 25
 """Objects of a page that are read in one piece, in a quarter of a millisecond."""
 

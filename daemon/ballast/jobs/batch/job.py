@@ -74,13 +74,7 @@ def build(context: Context, room: RoomHolder, board: Board) -> BatchJob | None:
 class BatchJob:
     """`cycle` in the job's thread alone; `gained` and `stop` from any."""
 
-    def __init__(
-        self,
-        context: Context,
-        *,
-        released: ReleasedPods,
-        planner: BatchPlanner,
-    ) -> None:
+    def __init__(self, context: Context, *, released: ReleasedPods, planner: BatchPlanner) -> None:
         settings = context.settings
         self._settings, self._clock, self._machine = settings.batch, context.clock, context.machine_clock
         self._context, self._conditions, self._events = context, context.conditions, context.events

@@ -132,8 +132,7 @@ class ReleasedPods:
     def release_without_plan(self, pods: Sequence[tuple[Pod, str]], result: str) -> list[WriteOutcome]:
         """Removes the gates of these pods without a plan, each for a reason."""
         outcomes = remove(
-            self._writer,
-            [removal(pod, self._gate, reason, event="GateRemovedWithoutPlan") for pod, reason in pods],
+            self._writer, [removal(pod, self._gate, reason, event="GateRemovedWithoutPlan") for pod, reason in pods]
         )
         self._metrics.batch_pods.labels(result).inc(sum(outcome.done for outcome in outcomes))
         return outcomes

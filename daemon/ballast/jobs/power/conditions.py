@@ -132,11 +132,7 @@ CONDITIONS = (
     ),
     PolicyCondition("Fallback", _fallback_text, "FeedSilent"),
     PolicyCondition("Contended", _contended_text, "WrittenBack"),
-    PolicyCondition(
-        "OverBudget",
-        _over_text,
-        "AboveFeed",
-    ),
+    PolicyCondition("OverBudget", _over_text, "AboveFeed"),
     PolicyCondition("WattsDiffer", _differ_text, "Measured"),
     PolicyCondition("FeedImplausible", lambda report: report.inputs.watts.doubt, _doubt_reason),
     PolicyCondition("ScheduleEnds", _ends_text, "NoRowsAhead"),

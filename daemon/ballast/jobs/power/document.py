@@ -206,9 +206,7 @@ def _energy(report: TickReport) -> EnergyUse | None:
     if budget is None or use is None:
         return None
     return EnergyUse(
-        kwh=float(budget.kwh),
-        used_kwh=float(use.used) / JOULES,
-        ends_in=float(budget.period(use.at)[1] - use.at),
+        kwh=float(budget.kwh), used_kwh=float(use.used) / JOULES, ends_in=float(budget.period(use.at)[1] - use.at)
     )
 
 

@@ -34,11 +34,7 @@ class Participants:
 
 
 def find_participants(
-    policy: PowerPolicy,
-    statuses: Mapping[str, TargetStatus],
-    *,
-    emergency: bool,
-    stuck: Collection[str] = (),
+    policy: PowerPolicy, statuses: Mapping[str, TargetStatus], *, emergency: bool, stuck: Collection[str] = ()
 ) -> Participants:
     """An anchored budget knows the targets that it can change; an absolute one all that draw watts.
 

@@ -116,8 +116,7 @@ def layout(
     np.subtract.at(free, on[present], requests[present])
     loads = np.array(load, float).reshape(len(nodes), len(resources))[order]
     whole = np.array(
-        [[node.allocatable.get(name, 0.0) if name in AMOUNTS else 1.0 for name in resources] for node in ordered],
-        float,
+        [[node.allocatable.get(name, 0.0) if name in AMOUNTS else 1.0 for name in resources] for node in ordered], float
     ).reshape(len(nodes), len(resources))
     loads = np.where(whole > 0, loads, np.nan)
     there = _there(loads, resources)
@@ -158,11 +157,7 @@ def _tabulate_requests(pods: Sequence[Pod]) -> tuple[tuple[str, ...], Ints, Ints
     kinds = (PODS, *sorted({name for demand in demands.values() for name, amount in demand.items() if amount} - {PODS}))
     table = np.array([[1, *(demand.get(name, 0) for name in kinds[1:])] for demand in demands.values()], np.int64)
     index = {key: row for row, key in enumerate(demands)}
-    return (
-        kinds,
-        table.reshape(len(demands), len(kinds)),
-        np.array([index[key] for key in keys], np.int64),
-    )
+    return (kinds, table.reshape(len(demands), len(kinds)), np.array([index[key] for key in keys], np.int64))
 
 
 def _demand(pod: Pod) -> Mapping[str, int]:

@@ -19,18 +19,10 @@ def _queries(terms: Terms) -> dict[str, str]:
         terms.newest(terms.pick("container_memory_working_set_bytes", _MACHINE)),
     )
     pods = terms.newest(terms.pick("kubelet_running_pods"))
-    return {
-        "cpu": terms.amount(cpu, CORES),
-        "memory": terms.amount(memory, BYTES),
-        "pods": terms.amount(pods, PODS),
-    }
+    return {"cpu": terms.amount(cpu, CORES), "memory": terms.amount(memory, BYTES), "pods": terms.amount(pods, PODS)}
 
 
 EXPORTER = Exporter(
     _queries,
-    raw=(
-        "node_memory_working_set_bytes",
-        f"container_memory_working_set_bytes{{{_MACHINE}}}",
-        "kubelet_running_pods",
-    ),
+    raw=("node_memory_working_set_bytes", f"container_memory_working_set_bytes{{{_MACHINE}}}", "kubelet_running_pods"),
 )

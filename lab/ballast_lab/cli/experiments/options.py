@@ -34,8 +34,7 @@ Data = Annotated[
     ),
 ]
 Seeds = Annotated[
-    str,
-    typer.Option(metavar="N", help="The number of runs with different seeds, or the seeds, such as 3,5 or 0-8."),
+    str, typer.Option(metavar="N", help="The number of runs with different seeds, or the seeds, such as 3,5 or 0-8.")
 ]
 Turns = Annotated[bool, typer.Option("--turns", help="Each list of pods in the next of the worlds, not in all.")]
 Jobs = Annotated[int, typer.Option(help="Number of processes; -1 uses every core. The result is the same.")]
@@ -47,8 +46,7 @@ Backend = Annotated[
     ),
 ]
 Worlds = Annotated[
-    Path | None,
-    typer.Option(help='A JSON file with your own worlds: {"name": {"R": [[mCPU, MiB, GiB] …], "A0": …}}.'),
+    Path | None, typer.Option(help='A JSON file with your own worlds: {"name": {"R": [[mCPU, MiB, GiB] …], "A0": …}}.')
 ]
 Names = Annotated[
     list[str] | None,

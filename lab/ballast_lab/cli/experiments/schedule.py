@@ -16,8 +16,7 @@ Days = Annotated[
 ]
 Fill = Annotated[str, typer.Option(metavar="SHARE,…", help="What the pods request, as shares of what the nodes have.")]
 Contestant = Annotated[
-    str | None,
-    typer.Option(metavar="NAME,…", help="Who places the pods. Default: everybody.", show_default=False),
+    str | None, typer.Option(metavar="NAME,…", help="Who places the pods. Default: everybody.", show_default=False)
 ]
 
 

@@ -53,9 +53,4 @@ def _followed(rows: Rows, keys: Mapping[str, Any]) -> dict[str, float]:
     for (at, _), energy in zip(rows, used, strict=True):
         by_day[at // DAY] = by_day.get(at // DAY, 0.0) + energy
     grams = sum(energy * value for energy, (_, value) in zip(used, rows, strict=True)) / sum(used)
-    return {
-        "least": min(by_day.values()),
-        "most": max(by_day.values()),
-        "grams": grams,
-        "actions": float(run.actions),
-    }
+    return {"least": min(by_day.values()), "most": max(by_day.values()), "grams": grams, "actions": float(run.actions)}

@@ -21,10 +21,7 @@ def lived(idle: int) -> Mapping[str, tuple[float, float]]:
     """By way: watts drawn at the end as a share of the feed, and replicas that are left."""
     first = NODES * idle + REPLICAS * EACH
     feed = first * 0.2
-    found = {
-        "base unknown": _last(0, first, feed),
-        "base declared": _last(NODES * idle, first, feed),
-    }
+    found = {"base unknown": _last(0, first, feed), "base declared": _last(NODES * idle, first, feed)}
     drawn = {name: ((NODES * idle + count * EACH) / feed, float(count)) for name, count in found.items()}
     nodes, count = max(
         ((nodes, _last(nodes * idle, first, feed, most=nodes * ROOM)) for nodes in range(NODES + 1)),

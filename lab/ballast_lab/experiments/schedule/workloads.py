@@ -95,11 +95,7 @@ def days_of(trace: LoadTrace) -> Iterator[tuple[str, Floats]]:
 
 def nodes_of(sharing: str) -> Nodes:
     """14 nodes of 16 cores; 16 of 8, 16 and 32 cores; or two pools of which a pod may use one."""
-    kinds = {
-        "alike": [(14, 16, 0)],
-        "1:2:4": [(8, 8, 0), (5, 16, 0), (3, 32, 0)],
-        "pools": [(7, 16, 0), (4, 32, 1)],
-    }
+    kinds = {"alike": [(14, 16, 0)], "1:2:4": [(8, 8, 0), (5, 16, 0), (3, 32, 0)], "pools": [(7, 16, 0), (4, 32, 1)]}
     if sharing not in kinds:
         raise UsageError(f"sharing {sharing}: choose one of {', '.join(SHARING)}.")
     rows = [(cores, pool) for count, cores, pool in kinds[sharing] for _ in range(count)]

@@ -51,11 +51,7 @@ class Power(Part):
                 {**member, "ref": f"{self.namespace}/jobs", "max": _CAPS["jobs"]},
             ],
         }
-        return {
-            **super().settings(),
-            "BALLAST_POWER__MODE": "on",
-            "BALLAST_POWER__POLICIES": json.dumps([policy]),
-        }
+        return {**super().settings(), "BALLAST_POWER__MODE": "on", "BALLAST_POWER__POLICIES": json.dumps([policy])}
 
     def rules(self) -> Rules:
         home = super().rules()

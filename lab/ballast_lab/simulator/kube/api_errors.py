@@ -206,12 +206,7 @@ def overloaded(retry_after: int) -> ApiError:
 
 def internal(message: str) -> ApiError:
     """500 with this cause."""
-    return ApiError(
-        500,
-        "InternalError",
-        f"Internal error occurred: {message}",
-        {"causes": [{"message": message}]},
-    )
+    return ApiError(500, "InternalError", f"Internal error occurred: {message}", {"causes": [{"message": message}]})
 
 
 def unavailable() -> ApiError:

@@ -92,12 +92,7 @@ def test_no_pods_is_an_empty_plan(plan: Plan) -> None:
     ],
 )
 def test_bad_files_are_named(
-    cluster: Any,
-    metrics: Any,
-    code: int,
-    message: str,
-    files: Callable[[str, Any], str],
-    ballast: Run,
+    cluster: Any, metrics: Any, code: int, message: str, files: Callable[[str, Any], str], ballast: Run
 ) -> None:
     given = ["--cluster", files("c.json", cluster), "--metrics", files("m.json", metrics)]
     found, out, err = ballast("plan", "rebalance", *given)
@@ -142,10 +137,7 @@ def test_junk_anywhere_is_a_plan_or_a_clear_error(
     ],
 )
 def test_wrong_use_is_refused_with_a_reason(
-    options: tuple[str, ...],
-    message: str,
-    files: Callable[[str, Any], str],
-    ballast: Run,
+    options: tuple[str, ...], message: str, files: Callable[[str, Any], str], ballast: Run
 ) -> None:
     given = ["--cluster", files("c.json", shop()), "--metrics", files("m.json", LOADS)]
     code, _, err = ballast("plan", "rebalance", *given, *options)
@@ -154,9 +146,7 @@ def test_wrong_use_is_refused_with_a_reason(
 
 
 def test_an_unknown_variable_stops_a_plan(
-    monkeypatch: pytest.MonkeyPatch,
-    files: Callable[[str, Any], str],
-    ballast: Run,
+    monkeypatch: pytest.MonkeyPatch, files: Callable[[str, Any], str], ballast: Run
 ) -> None:
     monkeypatch.setenv("BALLAST_EVICTION__HIHG", "0.5")
     code, _, err = ballast("plan", "rebalance", "--cluster", files("c", shop()), "--metrics", files("m", LOADS))

@@ -117,12 +117,7 @@ def test_a_price_below_zero_is_a_price() -> None:
 
 
 def shared(**more: Any) -> dict[str, Any]:
-    return {
-        "semantics": "limit-minus-consumption",
-        "limit": {"watts": 900},
-        "consumption": {"query": "draw"},
-        **more,
-    }
+    return {"semantics": "limit-minus-consumption", "limit": {"watts": 900}, "consumption": {"query": "draw"}, **more}
 
 
 def test_what_others_use_is_taken_from_a_limit() -> None:
