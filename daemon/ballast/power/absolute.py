@@ -61,10 +61,10 @@ def observe(
     assert watts is not None
     if state.seen is not None and at - state.seen >= policy.fallback.after:
         state = state.interrupted()
-    before = state.measured
+    before = state
     running = {name: autoscaled[name].running if name in autoscaled else count for name, count in replicas.items()}
-    state = state.with_sample(at, sample.time, watts, policy.confirm.below, feed_for(policy, policy.drawn(running)))
-    tick = _AbsoluteTick(policy, state, at, replicas, autoscaled, needed, state.measured is not before, sample)
+    state = state.with_sample(at, sample, watts, policy.confirm.below, feed_for(policy, policy.drawn(running)))
+    tick = _AbsoluteTick(policy, state, at, replicas, autoscaled, needed, state.has_new_sample(before), sample)
     return tick.outcome(begins=state.reference is None)
 
 

@@ -70,11 +70,11 @@ def observe(
     watts = max(ZERO, bounded - policy.base_power)
     if state.seen is not None and at - state.seen >= policy.fallback.after:
         state = resumed(state)
-    before = state.measured
-    state = state.with_sample(at, sample.time, watts)
+    before = state
+    state = state.with_sample(at, sample, watts)
     if state.reference is None or state.anchor is None:
         return _begin(policy, state, watts, replicas)
-    tick = _AnchorTick(policy, state, at, watts, replicas, needed, autoscaled, fresh=state.measured is not before)
+    tick = _AnchorTick(policy, state, at, watts, replicas, needed, autoscaled, fresh=state.has_new_sample(before))
     if replicas == state.last:
         return tick.outcome()
     if policy.on_foreign_change is ForeignChanges.REBASE:

@@ -88,7 +88,8 @@ REMEMBERED = Fraction(300)
 class FeedReading:
     """A sample of the feed: its own time (seconds), its watts, and the watts that count.
 
-    They differ after a large fall: a part of it is believed at once, the rest once a second sample confirms it.
+    They differ after a large fall: a part of it is believed at once, the rest once a second sample or a witness
+    confirms it.
     """
 
     time: Fraction
@@ -98,25 +99,55 @@ class FeedReading:
     """Seconds since the sample before, where samples have times of their own; 0 where that is not known."""
     doubted: tuple[Fraction, Fraction] | None = None
     """Time and watts of the last sample that was not believed."""
+    older: Fraction | None = None
+    """Time of an older sample that came later, until a newer one comes."""
 
     @classmethod
-    def after(cls, last: Fraction, time: Fraction, watts: Fraction, below: Fraction) -> FeedReading:
-        """A sample after one of `last` watts; no more than down to `below` times that is believed at once."""
-        confirmed = max(watts, min(last, last * below)) if watts < last else watts
+    def after(cls, last: Fraction, time: Fraction, watts: Fraction, trust: Trust) -> FeedReading:
+        """A sample after one of `last` watts."""
+        confirmed = max(watts, min(last, last * trust.below))
+        if trust.witnessed is not None:
+            confirmed = max(watts, min(confirmed, trust.witnessed))
         return cls(time, watts, confirmed, doubted=(time, watts) if confirmed > watts else None)
 
-    def then(self, time: Fraction, watts: Fraction, below: Fraction, *, own: bool = True) -> FeedReading:
-        """The next sample; the same one where its time is not later. `own`: its time is the feed's, not the tick's."""
-        if time <= self.time:
+    def then(self, time: Fraction, watts: Fraction, trust: Trust, *, own: bool = True) -> FeedReading:
+        """The next sample; the same one where it is no new one. `own`: its time is the feed's, not the tick's.
+
+        An older one is new only where another older one came before it, in order: a clock has been set back.
+        """
+        if time == self.time:
             return self
-        apart = time - self.time if own else NONE
+        if time < self.time and (self.older is None or time <= self.older):
+            return replace(self, older=time)
+        apart = time - self.time if own and time > self.time else NONE
         # A feed of rows minutes apart is believed at once: its next row would confirm a fall too late.
-        reading = FeedReading.after(self.watts, time, watts, NONE if min(apart, self.apart) >= SLOW else below)
-        if self.doubted is not None and time - self.doubted[0] <= REMEMBERED:
+        slow = min(apart, max(self.apart, trust.apart)) >= SLOW
+        reading = FeedReading.after(self.watts, time, watts, replace(trust, below=NONE) if slow else trust)
+        if self.doubted is not None and 0 < abs(time - self.doubted[0]) <= REMEMBERED:
             # Low samples that come again and again confirm one another, also with high ones between them.
             confirmed = min(reading.confirmed, max(watts, self.doubted[1]))
             return replace(reading, apart=apart, confirmed=confirmed, doubted=reading.doubted or self.doubted)
         return replace(reading, apart=apart)
+
+    def pace(self) -> FeedReading | None:
+        """What a restart has to know of a slow feed; None of another one."""
+        return FeedReading(NONE, NONE, NONE, SLOW) if self.apart >= SLOW else None
+
+
+@dataclass(frozen=True, slots=True)
+class Trust:
+    """How much of a sudden fall is believed at once: down to `below` times the last watts."""
+
+    below: Fraction = NONE
+    apart: Fraction = NONE
+    """Seconds between the feed's samples, as far as that is known beforehand."""
+    witnessed: Fraction | None = None
+    """Watts down to which something else says so too; None where nothing does."""
+
+    @property
+    def at_first(self) -> Trust:
+        """That in the first sample: one of a feed that is known to be slow is believed."""
+        return replace(self, below=NONE) if self.apart >= SLOW else self
 
 
 @dataclass(frozen=True, slots=True)
@@ -263,7 +294,8 @@ class ControllerState:
     def lasting(self) -> ControllerState:
         """The state without what every sample changes; if the rest is the same, it need not be saved again."""
         energy = None if self.energy is None else self.energy.coarse()
-        return replace(self, seen=None, measured=None, window=None, alarm=None, history=None, energy=energy)
+        measured = None if self.measured is None else self.measured.pace()
+        return replace(self, seen=None, measured=measured, window=None, alarm=None, history=None, energy=energy)
 
     def settled(self) -> ControllerState:
         """The state in STABLE, without window and ramp; the reference stays."""
@@ -274,18 +306,23 @@ class ControllerState:
         return replace(self.settled(), history=None)
 
     def with_sample(
-        self, at: Fraction, time: Fraction | None, watts: Fraction, below: Fraction = NONE, runs: Fraction = NONE
+        self, at: Fraction, sample: Sample, watts: Fraction, below: Fraction = NONE, runs: Fraction = NONE
     ) -> ControllerState:
-        """The state after a sample at the tick `at`; `time` is the sample's own, where it is known.
+        """The state after a sample of these watts at the tick `at`.
 
         `below` is `confirm.below` of the policy; the first sample is held against the watts for what `runs`.
         """
-        own, time, before = time is not None, at if time is None else time, self.measured
+        trust = Trust(below, sample.apart, sample.witnessed)
+        own, time, before = sample.time is not None, at if sample.time is None else sample.time, self.measured
         if before is None:
-            measured = FeedReading.after(runs, time, watts, below)
+            measured = FeedReading.after(runs, time, watts, trust.at_first)
         else:
-            measured = before.then(time, watts, below, own=own)
+            measured = before.then(time, watts, trust, own=own)
         return replace(self, seen=at, measured=measured)
+
+    def has_new_sample(self, before: ControllerState) -> bool:
+        """Whether the feed has shown another sample since that state."""
+        return before.measured is None or self.measured is None or self.measured.time != before.measured.time
 
     def committed(self) -> ControllerState:
         """The state once its open plan is applied: the plan is closed, the reference moves."""
@@ -365,6 +402,10 @@ class Sample:
     """What is known beforehand of watts, carbon intensities or prices."""
     doubt: Doubt | None = None
     """How far the watts of the policy may be wrong; None where no meter tells."""
+    apart: Fraction = NONE
+    """Seconds between the feed's samples, as far as the feed knows; 0 where it does not."""
+    witnessed: Fraction | None = None
+    """Watts down to which something else says so too; None where nothing does."""
 
     @classmethod
     def of(cls, at: float, watts: float | None) -> Self:

@@ -102,7 +102,7 @@ class Consumption(PolicySection):
 
 
 class Own(PolicySection):
-    """The part of the consumption that is the policy's own targets'."""
+    """The part of the consumption that is the policy's own targets', or a second source of the same numbers."""
 
     query: str
     freshness: str | None = None
@@ -139,6 +139,8 @@ class FeedSpec(UrlAccess):
     limit: LimitSpec | None = None
     consumption: Consumption | None = None
     own: Own | None = None
+    witness: Own | None = None
+    """A second source of the same numbers: a sudden fall that it shows too needs no second sample."""
     semantics: Semantics | None = None
     battery: BatterySpec | None = None
     """What a state of charge means in watts."""
@@ -173,6 +175,8 @@ class FeedSpec(UrlAccess):
             )
         if (self.semantics is Semantics.CHARGE) != (self.battery is not None):
             raise ValueError("expected battery: {kWh: ...} with semantics: state-of-charge, and only with it")
+        if self.witness is not None and self.limit is not None:
+            raise ValueError("expected witness with query, url or csv, not with limit")
         if self.map is not None and (not self.map or list(self.map) != sorted(set(self.map))):
             raise ValueError("expected a map whose intensities rise")
         return self

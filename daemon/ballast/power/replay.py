@@ -264,14 +264,16 @@ class _SimulatedMeter:
 def _ticks(samples: Iterable[Sample], interval: Fraction | None) -> Iterator[tuple[Sample, bool]]:
     """(sample, whether it is a row): rows, and the last row again every interval until the next one."""
     row: Sample | None = None
+    samples = list(samples)
+    apart = usual_gap(samples) or ZERO
     for sample in samples:
         if interval is not None and row is not None and row.at is not None and sample.at is not None:
             at = row.at + interval
             while at < sample.at:
-                yield Sample(at, row.watts, row.at), False
+                yield Sample(at, row.watts, row.at, apart=apart), False
                 at += interval
         row = sample
-        yield sample if interval is None else replace(sample, time=sample.at), True
+        yield sample if interval is None else replace(sample, time=sample.at, apart=apart), True
 
 
 def _allowed(policy: PowerPolicy, state: ControllerState, sample: Sample) -> Fraction | None:

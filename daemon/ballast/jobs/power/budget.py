@@ -276,7 +276,8 @@ class PolicyController:
             before = replace(before, seen=self._last_valid)
         time = watts.time if watts.newest is None else watts.newest
         sample = Sample(now.at, watts.watts, None if time is None else exact(time), watts.bound)
-        sample = replace(sample, drawn=watts.consumed, forecast=watts.forecast)
+        apart = Fraction(0) if watts.apart is None else exact(watts.apart)
+        sample = replace(sample, drawn=watts.consumed, forecast=watts.forecast, apart=apart, witnessed=watts.witnessed)
         if policy.absolute:
             leaving = leaving_watts(policy, inputs.statuses, counts)
             sample = replace(sample, leaving=leaving, unbound=self._unbound(inputs), doubt=self._metering.doubt)

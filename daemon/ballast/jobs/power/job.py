@@ -192,6 +192,9 @@ class PowerJob:
             report = TickReport(Inputs(run.budget.policy, now, watts), outcome=Outcome(words=text, problem=text))
         run.report = report
         run.history.add(report)
+        measured = None if report.outcome.state is None else report.outcome.state.measured
+        if measured is not None and measured.apart:
+            run.feed.remember(float(measured.apart))
         for metrics in self._all_metrics():
             metrics.count(report, run.history.seen, real=self._shadow and metrics is self._facts)
         return report
@@ -241,7 +244,7 @@ def _above(report: TickReport, watts: Fraction | None) -> Fraction:
 
 def _read(run: PolicyRun, at: float, own: Fraction | None) -> Watts:
     try:
-        watts = replace(run.feed.read(at, own), consumed=run.consumed(at))
+        watts = replace(run.feed.read_twice(at, own), consumed=run.consumed(at))
         if run.schedule is None:
             return watts
         row, ahead = run.schedule.lowest(at), run.schedule.ahead(at)

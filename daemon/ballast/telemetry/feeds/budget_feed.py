@@ -9,6 +9,7 @@ from fractions import Fraction
 from functools import partial
 from pathlib import Path
 from statistics import median
+from threading import Event
 
 from ballast.base.clock import AHEAD, Clock
 from ballast.base.errors import SettingsError, TelemetryError, UsageError
@@ -43,6 +44,11 @@ GAPS = 20
 
 PART = "the feed's "
 
+WITNESS = "witness"
+
+AGAIN = 1.0
+"""Seconds after which a source is asked again for a sudden fall."""
+
 Ask = Callable[[float], Callable[[], PowerSample]]
 
 
@@ -68,6 +74,10 @@ class Watts:
     """Why the newest read of the schedule failed, or None."""
     consumed: Fraction | None = None
     """What the policy's replicas draw, measured; None where unknown."""
+    apart: float | None = None
+    """Seconds between the feed's samples, as far as that is known."""
+    witnessed: Fraction | None = None
+    """Watts down to which something else says so too; None where nothing does."""
     doubt: str | None = None
     """What can hardly be right of the feed or the schedule, or None."""
 
@@ -102,18 +112,21 @@ class OldestAllowed:
         self._given = None if feed is None or feed.max_age is None else float(feed.max_age)
         self._newest: float | None = None
         self._gaps: deque[float] = deque(maxlen=GAPS)
+        self.apart: float | None = None
+        """Seconds between two samples, measured or known beforehand; None where they are not known yet."""
 
     @property
     def seconds(self) -> float:
         """Seconds."""
         if self._given is not None:
             return self._given
-        return max(LEAST_AGE, 3 * median(self._gaps)) if self._gaps else LEAST_AGE
+        return LEAST_AGE if self.apart is None else max(LEAST_AGE, 3 * self.apart)
 
     def add(self, time: float) -> None:
         """A sample with this time of its own (Unix seconds), usable or not."""
         if self._newest is not None and time > self._newest:
             self._gaps.append(time - self._newest)
+            self.apart = median(self._gaps)
         if self._newest is None or time > self._newest:
             self._newest = time
 
@@ -136,6 +149,9 @@ class BudgetFeed:
         if policy.feed is None:
             raise SettingsError(f"power: the policy {policy.name} has no feed. Give it one.")
         self._feed = policy.feed
+        self._below = policy.confirm.below
+        self._last: Fraction | None = None
+        self._recorded: CsvFeed | None = None
         self._timeout = timeout
         self._client = client
         self._clock = clock
@@ -156,19 +172,42 @@ class BudgetFeed:
         consumption = self._feed.consumption
         return consumption is not None and consumption.of is ConsumptionScope.TOTAL and self._feed.own is None
 
+    def remember(self, apart: float) -> None:
+        """Takes the seconds between samples that were measured before a restart, where they are not known yet."""
+        self._oldest.apart = self._oldest.apart or apart
+
     def read(self, at: float, own: Fraction | None = None) -> Watts:
         """The budget at `at` (Unix seconds); `own` is what the policy's targets use now, in watts."""
         watts = self._read(at, own)
-        return watts if watts.watts is None else replace(watts, doubt=self._plausibility.see(at, watts.watts))
+        if watts.watts is None:
+            return watts
+        return replace(watts, doubt=self._plausibility.see(at, watts.watts), apart=self._oldest.apart)
+
+    def read_twice(self, at: float, own: Fraction | None = None) -> Watts:
+        """As `read`; for a sudden fall that nothing else confirms the source is asked again after a second."""
+        watts, last = self.read(at, own), self._last
+        low = watts.watts
+        if low is None or last is None or low >= last * self._below or watts.witnessed == low or self._recorded:
+            self._last = last if low is None else low
+            return watts
+        self._clock.wait(Event(), AGAIN)
+        again = self.read(at + AGAIN, own)
+        self._last = low if again.watts is None else again.watts
+        if again.watts is None or again.time == watts.time:
+            return watts
+        return replace(again, witnessed=max(low, again.watts))
 
     def _read(self, at: float, own: Fraction | None) -> Watts:
         feed = self._feed
         waiting = {name: ask(at) for name, ask in self._parts.items()}
         read = {name: sample() for name, sample in waiting.items()}
-        times = [sample.time for sample in read.values() if sample.watts is not None]
+        times = [sample.time for name, sample in read.items() if sample.watts is not None and name != WITNESS]
         if times:
             self._oldest.add(min(times))
+        if self._recorded is not None:
+            self._oldest.apart = self._recorded.apart or self._oldest.apart
         samples = {name: self._check_sample(sample, at) for name, sample in read.items()}
+        witness = samples.pop(WITNESS, None)
         for name, sample in samples.items():
             if sample.watts is None:
                 return Watts(None, sample.time, f"{name}: {sample.problem}" if name else sample.problem, sample.reason)
@@ -177,7 +216,9 @@ class BudgetFeed:
         newest = None if latest == time else latest
         numbers = {name: exact(sample.watts) for name, sample in samples.items()}
         if feed.limit is None:
-            return Watts(feed.watts(numbers[""]), time, newest=newest)
+            watts, seen = feed.watts(numbers[""]), samples[""].witnessed if witness is None else witness.watts
+            witnessed = None if seen is None or (feed.map and witness is None) else max(watts, feed.watts(exact(seen)))
+            return Watts(watts, time, newest=newest, witnessed=witnessed)
         scaled = {name: number * feed.unit.watts for name, number in numbers.items()}
         limit = scaled["limit"] if feed.limit.watts is None else feed.limit.watts * feed.unit.watts
         if self.needs_own and own is None:
@@ -204,13 +245,16 @@ class BudgetFeed:
         return sample
 
     def _start_queries(self, feed: FeedSpec) -> dict[str, Ask]:
-        if feed.query is not None:
-            return {"": self._query(feed.query, feed.freshness, feed.expect_series)}
-        if feed.url is not None:
-            return {"": _at_once(self._document(feed, feed.url))}
-        if feed.csv is not None:
-            return {"": _at_once(CsvFeed(Path(feed.csv), signed=feed.map is not None))}
         parts: dict[str, Ask] = {}
+        if feed.query is not None:
+            parts[""] = self._query(feed.query, feed.freshness, feed.expect_series)
+        if feed.url is not None:
+            parts[""] = _at_once(self._document(feed, feed.url))
+        if feed.csv is not None:
+            self._recorded = CsvFeed(Path(feed.csv), signed=feed.map is not None)
+            parts[""] = _at_once(self._recorded)
+        if feed.witness is not None:
+            parts[WITNESS] = self._query(feed.witness.query, feed.witness.freshness, 1)
         if feed.limit is not None and feed.limit.query is not None:
             parts["limit"] = self._query(feed.limit.query, feed.limit.freshness, 1)
         if feed.consumption is not None:
@@ -252,7 +296,7 @@ def _at_once(feed: PowerFeed) -> Ask:
 def _queries(feed: FeedSpec | None) -> Iterator[tuple[str, str | None]]:
     if feed is None:
         return
-    for part in (feed, feed.limit, feed.consumption, feed.own):
+    for part in (feed, feed.limit, feed.consumption, feed.own, feed.witness):
         if part is not None and part.query is not None:
             yield part.query, part.freshness
 

@@ -8,7 +8,9 @@ from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from itertools import pairwise
 from pathlib import Path
+from statistics import median
 from typing import Any, Protocol, TypeVar
 
 import msgspec
@@ -123,6 +125,8 @@ class PowerSample:
     time: float
     problem: str | None = None
     reason: str = ""
+    witnessed: float | None = None
+    """What a second series of the same feed confirms; None without one."""
 
 
 class PowerFeed(Protocol):
@@ -155,6 +159,7 @@ class PrometheusFeed:
         self._expect_series = expect_series
         self._signed = signed
         self._count = count
+        self._last: tuple[float, dict[str, float]] = 0.0, {}
 
     def read(self, at: float) -> PowerSample:
         """Sends both queries and waits for the sample."""
@@ -180,11 +185,25 @@ class PrometheusFeed:
         if not math.isfinite(time):
             broken = f"the time of the feed's samples cannot be read: {self._freshness} gives {time}"
             return PowerSample(None, at, broken, "unreadable")
-        return _sample(float(watts.values.sum()), time, signed=self._signed)
+        sample = _sample(float(watts.values.sum()), time, signed=self._signed)
+        return sample if sample.watts is None else replace(sample, witnessed=self._witnessed(watts, time))
+
+    def _witnessed(self, table: responses.SeriesTable, time: float) -> float | None:
+        """The watts before, fallen as far as all series but the one that fell most; None where there is no other."""
+        if table.every is None:
+            return None
+        values = table.values[:, 0].tolist()
+        now = {str(sorted(labels.items())): value for labels, value in zip(table.every, values, strict=True)}
+        known, before = self._last
+        if time == known:
+            return None
+        self._last = time, now
+        parts = sorted(value / before[name] for name, value in now.items() if before.get(name))
+        return parts[1] * sum(before.values()) if len(parts) > 1 else None
 
     def _table(self, answer: Future[bytes]) -> responses.SeriesTable:
         try:
-            table = responses.instant(answer.result(), (), self._client.url)
+            table = responses.instant(answer.result(), (), self._client.url, every=self._expect_series > 1)
         except TelemetryError:
             self._count("error")
             raise
@@ -250,6 +269,13 @@ class CsvFeed:
         self._signed = signed
         self._samples = list(trace(path, signed=signed))
         self._changed = _changed(path)
+
+    @property
+    def apart(self) -> float | None:
+        """The median of the seconds between rows; None where there are not two."""
+        times = [sample.time for sample in self._samples if math.isfinite(sample.time)]
+        gaps = [later - earlier for earlier, later in pairwise(times) if later > earlier]
+        return median(gaps) if gaps else None
 
     def read(self, at: float) -> PowerSample:
         """The newest row not later than `at`."""

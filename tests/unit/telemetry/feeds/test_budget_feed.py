@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from pytest_httpserver import HTTPServer
+from werkzeug import Response
 
 from ballast.base.errors import SettingsError, SourceUnavailable
 from ballast.base.metrics import Metrics
@@ -108,6 +109,62 @@ def test_without_a_word_the_age_is_three_times_the_distance_of_samples_at_least_
     assert one.read(AT + 9000).watts == 100
     prometheus.age = 2701
     assert one.read(AT + 9000).reason == "stale"
+
+
+def test_the_pace_of_a_slow_feed_is_known_after_a_restart_and_from_a_file(tmp_path: Path) -> None:
+    prometheus = Prometheus(pv=100)
+    prometheus.age = 1800
+    one = feed(policy({"query": "pv", "semantics": "available"}), prometheus)
+    assert one.read(AT).reason == "stale"
+    one.remember(3600.0)
+    assert (one.read(AT).watts, one.read(AT).apart) == (100, 3600)
+    path = tmp_path / "hourly.csv"
+    path.write_text("".join(["time,watts\n", *(f"{AT + 3600 * hour},{hour}\n" for hour in range(3))]))
+    recorded = feed(policy({"csv": str(path), "semantics": "available"})).read(AT + 1800)
+    assert (recorded.watts, recorded.apart) == (0, 3600)
+
+
+def test_a_sudden_fall_is_asked_for_again_after_a_second(httpserver: HTTPServer) -> None:
+    answers = iter([5000, 1000, 1200, 1100, 100, 1150, 0, 7])
+    httpserver.expect_request("/").respond_with_handler(lambda request: Response(json.dumps(next(answers))))
+    one = feed(policy({"url": httpserver.url_for("/"), "semantics": "available"}))
+    assert one.read_twice(AT) == Watts(Fraction(5000), AT)
+    fallen = one.read_twice(AT)
+    assert (fallen.watts, fallen.witnessed, fallen.time) == (1200, 1200, AT + 1)
+    assert one.read_twice(AT).watts == 1100, "no sudden fall: asked once"
+    spike = one.read_twice(AT)
+    assert (spike.watts, spike.witnessed) == (1150, 1150), "one bad answer is gone with the next"
+    assert (one.read_twice(AT).watts, next(answers, None)) == (7, None)
+
+
+def test_a_sample_that_is_the_same_a_second_later_confirms_nothing() -> None:
+    prometheus = Prometheus(pv=5000)
+    one = feed(policy({"query": "pv", "semantics": "available"}), prometheus)
+    one.read_twice(AT)
+    prometheus.values["pv"], start = 0, prometheus.start
+    prometheus.start = lambda query, grid: start(query, Grid(AT + 15, 1.0, 1))  # type: ignore[method-assign]
+    assert one.read_twice(AT + 15) == Watts(Fraction(0), AT + 14, apart=15)
+
+
+def test_a_second_series_that_falls_too_is_a_witness() -> None:
+    prometheus = Prometheus(pdu=[3000, 2000])
+    one = feed(policy({"query": "pdu", "semantics": "available", "expectSeries": 2}), prometheus)
+    one.read_twice(AT)
+    for time, values, witnessed in ((15, [1200, 900], 2250), (30, [1200, 0], 2100), (45, [0, 0], None)):
+        prometheus.values["pdu"] = values
+        assert one.read(AT + time).witnessed == witnessed
+
+
+def test_a_second_source_is_a_witness_while_it_speaks() -> None:
+    prometheus = Prometheus(pv=5000, inverter=5.1)
+    keys = {"query": "pv * 0.001", "freshness": "timestamp(pv)", "unit": "kW", "witness": {"query": "inverter"}}
+    prometheus.values["pv * 0.001"] = 5
+    one = feed(policy({**keys, "semantics": "available"}), prometheus)
+    assert one.read(AT) == Watts(Fraction(5000), AT - 1, witnessed=Fraction(5100))
+    for value, witnessed in ((1.2, 1200), (0.5, 1000), (None, None), ([], None)):
+        prometheus.values |= {"pv * 0.001": 1, "inverter": value}
+        read = one.read(AT)
+        assert (read.watts, read.witnessed) == (1000, witnessed)
 
 
 def test_a_price_below_zero_is_a_price() -> None:
