@@ -15,7 +15,7 @@ from ballast.eviction.plan import Move
 from ballast.model.node import Node
 from ballast.model.node_state import AMOUNTS
 from ballast.model.snapshot import Snapshot
-from ballast.placement.planners.load_spread import deviations
+from ballast.placement.planners.load_spread import spread
 
 HALF = 0.5
 """Share of the predicted fall of load: a plan did not do what it said if the whole interval is below."""
@@ -91,15 +91,6 @@ def mean_besides(snapshot: Snapshot, touched: Iterable[str]) -> dict[str, float]
     return means
 
 
-def spread(snapshot: Snapshot) -> dict[str, float]:
-    """{resource: deviation of load} over schedulable nodes, as plans count it."""
-    counted = np.array([node.schedulable for node in snapshot.nodes], bool)
-    names = sorted(set(snapshot.pools))
-    pool = np.array([names.index(pool) for pool in snapshot.pools] or [0] * len(snapshot.nodes), np.int64)
-    values = deviations(snapshot.primary.mean.T, counted, pool).tolist()
-    return {name: round(value, 6) for name, value in zip(snapshot.resources, values, strict=True) if value == value}
-
-
 def measured(plan: Running, snapshot: Snapshot) -> dict[str, dict[str, float]]:
     """{node: {resource: change of load}} since the plan was made, less what changed everywhere else meanwhile."""
     now, besides = loads_of(snapshot, plan.loads), mean_besides(snapshot, plan.loads)
@@ -137,6 +128,7 @@ def judge(
 
     Nodes that other plans have `touched` say nothing of what happens where nobody does anything.
     """
+    load = measured(plan, snapshot)
     expected = _falls(steps)
     others = [name for name in plan.parts if name not in expected and name not in touched]
     before = {name: plan.parts[name] for name in (*expected, *others) if name in plan.parts}
@@ -154,7 +146,7 @@ def judge(
         own = seen({node: {resource: changes[resource]}})
         if own is not None and own.high < HALF:
             why[node, resource] = f"moving pods off {node} changed its {resource} by {in_words(own)}"
-    result = Measured(load=measured(plan, snapshot), before=plan.before, after=spread(snapshot), share=None)
+    result = Measured(load=load, before=plan.before, after=spread(snapshot), share=None)
     if found is not None:
         value, low, high = (round(part, 4) for part in found)
         result = msgspec.structs.replace(result, share=value, low=low, high=high)

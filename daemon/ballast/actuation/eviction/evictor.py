@@ -35,6 +35,7 @@ from ballast.model.pod import Pod
 from ballast.model.shape import Shape
 from ballast.model.snapshot import Snapshot
 from ballast.model.workload import Workload
+from ballast.placement.planners.load_spread import spread
 
 TIMES_MEASURED = 3.0
 """Times of the measured restart after which a replacement is late."""
@@ -235,7 +236,7 @@ class Evictor:
             id=f"{plan.kind}-{now:.3f}",
             kind=plan.kind,
             time=now,
-            before=effect.spread(snapshot),
+            before=spread(snapshot),
             after=plan.after,
             loads=effect.loads_of(snapshot, sorted(touched)),
             mean=effect.mean_besides(snapshot, touched),

@@ -120,26 +120,26 @@ class Moments:
             self.shadow.look(pods, self._cache.nodes())
             pods = self.shadow.pods(pods)
         objects = self._objects(pods)
+        history = self._history(objects.workloads)
+        recent = self._evictor.pending(snapshot.shortest.seconds)
+        changes: Mapping[str, Mapping[str, float]] = {
+            **self._evictor.pending(),
+            **{name: recent.get(name, {}) for name in history.overloaded},
+        }
+        if imagined:
+            changes = effect.sum_of((changes, self.shadow.changes()))
         bare = Moment(
             now=self._clock.wall(),
             objects=objects,
             resources=watched_of(snapshot, self._aims, self._weights),
-            history=self._history(objects.workloads),
+            history=history,
             silent=snapshot.states.counts[NodeState.SILENT],
             steered=self._replacements.names({pod.scheduler_name for pod in objects.pods}),
             pool_label=self._settings.cluster.pool_label,
             weights=self._weights,
             node_weights=self._settings.scoring.node_weights,
         )
-        day = self.day.loads(snapshot)
-        recent = self._evictor.pending(snapshot.shortest.seconds)
-        changes: Mapping[str, Mapping[str, float]] = {
-            **self._evictor.pending(),
-            **{name: recent.get(name, {}) for name in bare.history.overloaded},
-        }
-        if imagined:
-            changes = effect.sum_of((changes, self.shadow.changes()))
-        moment = with_loads(bare, snapshot, changes, self._errors.newest, day)
+        moment = with_loads(bare, snapshot, changes, self._errors.newest, self.day.loads(snapshot))
         obstacle = self._unseen() or moment.history.paused
         if obstacle is None and self._board.frozen:
             obstacle = "too many nodes are silent"

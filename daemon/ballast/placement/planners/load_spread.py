@@ -3,6 +3,7 @@
 import numpy as np
 
 from ballast.model.sample import Bools, Floats, Ints
+from ballast.model.snapshot import Snapshot
 
 
 def deviations(load: Floats, counted: Bools, pool: Ints) -> Floats:
@@ -21,3 +22,12 @@ def deviations(load: Floats, counted: Bools, pool: Ints) -> Floats:
             )
             deviation[resource] = np.sqrt(squares / np.count_nonzero(known))
     return deviation
+
+
+def spread(snapshot: Snapshot) -> dict[str, float]:
+    """{resource: deviation of load} over schedulable nodes, as plans count it."""
+    counted = np.array([node.schedulable for node in snapshot.nodes], bool)
+    names = sorted(set(snapshot.pools))
+    pool = np.array([names.index(pool) for pool in snapshot.pools] or [0] * len(snapshot.nodes), np.int64)
+    values = deviations(snapshot.primary.mean.T, counted, pool).tolist()
+    return {name: round(value, 6) for name, value in zip(snapshot.resources, values, strict=True) if value == value}
