@@ -33,6 +33,7 @@ TOPICS = {
     "redistribution": "Redistribution on small worlds",
     "pays": "Moves that pay",
     "trace_day": "Days of recorded load under evictions",
+    "rehearsal_truth": "Rehearsals beside what happened",
     "held": "What tests hold evictions to",
     "noise": "Noise alone, and a hot node",
     "consolidation": "Emptying nodes",

@@ -23,6 +23,7 @@ from ballast.model.shape import ContainerShape, shape_of
 from ballast.model.workload import Workload
 from ballast.settings.loading import load
 from ballast_lab.bench.rows import Row
+from ballast_lab.experiments.load_traces import load_traces
 from ballast_lab.rehearse.as_it_was import AsItWas
 from ballast_lab.rehearse.ballast_run import BallastRun
 from ballast_lab.rehearse.course import Course
@@ -36,6 +37,8 @@ STEP, FIVE_MINUTES, MINUTES = 60.0, 300.0, 1440
 START = 1.7e9 // 86_400 * 86_400
 MEMORY = 0.45
 HINDSIGHT = 20
+KNOWN = 0.9
+"""Of a day: what is missing lies between its neighbours."""
 CASES = (("20110303", 0.5), ("20110409", 0.5), ("20110303", 0.65), ("20110409", 0.65))
 
 
@@ -61,11 +64,12 @@ class Day:
 def trace_day(
     data: Path, name: str, mean: float, *, nodes: int = 40, each: int = 20, seed: int = 1, minutes: int = MINUTES
 ) -> Day:
-    """Pods of 20 workloads, placed by requests; their traces are scaled to the mean load `mean` of cpu."""
+    """Pods of 20 workloads, placed by requests; their traces (a day of PlanetLab such as 20110303, or what
+    `load_traces` calls `name`) are scaled to the mean load `mean` of cpu."""
     generator = np.random.default_rng(seed)
     history = _history(nodes, nodes * each, generator, minutes)
     pods = len(history.pods)
-    percents = _traces(data / "load" / f"planetlab_{name}.csv.gz")
+    percents = _traces(data, name)
     traces = percents[np.random.default_rng(0).permutation(len(percents))[:pods]]
     traces = traces[np.arange(pods) % len(traces)]
     traces *= mean * nodes * CORES / traces.mean(axis=1).sum()
@@ -77,8 +81,24 @@ def trace_day(
     return Day(history, cores, memory * MEMORY * nodes * BYTES / memory.sum())
 
 
-def _traces(path: Path) -> Floats:
-    with gzip.open(path, "rt") as lines:
+def _traces(data: Path, name: str) -> Floats:
+    """[machine or day of one, five minutes]: a day of PlanetLab, or all whole days of another trace by its name."""
+    if not name.isdigit():
+        trace = next(trace for trace in load_traces(data)[0] if trace.name == name)
+        within = round(FIVE_MINUTES / trace.step)
+        load = np.concatenate(trace.parts)
+        days = load.shape[1] // (288 * within)
+        minutes = load[:, : days * 288 * within].reshape(-1, 288, within)
+        counts = np.isfinite(minutes).sum(axis=2)
+        parts = np.nansum(minutes, axis=2) / np.where(counts, counts, np.nan)
+        there = np.isfinite(parts)
+        whole = [
+            np.interp(np.arange(288), np.flatnonzero(known), day[known])
+            for day, known in zip(parts, there, strict=True)
+            if known.mean() > KNOWN and day[known].any()
+        ]
+        return 100 * np.array(whole)
+    with gzip.open(data / "load" / f"planetlab_{name}.csv.gz", "rt") as lines:
         rows = [[float(value or 0) for value in line.rstrip().split(",")[1:289]] for line in lines]
     return np.array([row for row in rows if len(row) == 288])
 

@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Mapping
 from http.server import ThreadingHTTPServer
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 from ballast_lab.harness.api import Api, Json
 from ballast_lab.harness.machines import Machines
@@ -50,7 +50,7 @@ class Work:
             threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.05}),
         ]
 
-    def __enter__(self) -> Work:
+    def __enter__(self) -> Self:
         self._observe()
         self._machines.__enter__()
         for thread in self._threads:

@@ -18,7 +18,7 @@ class AsItWas:
     def advance(self, use: Use) -> None:
         """One step of time."""
         self.course.advance(use)
-        self.measures.observe(self.course.load(), self.course.present)
+        self.measures.observe(self.course.load(), self.course.present, self.course.empty())
 
     def finish(self) -> None:
         """The end of time."""

@@ -77,7 +77,7 @@ class BallastRun:
         course = self.course
         self._clock.now = use.time
         course.advance(use)
-        self.measures.observe(course.load(), course.present)
+        self.measures.observe(course.load(), course.present, course.empty())
         snapshot, freeze = self._watch.cycle()
         if self._labels is not None:
             self.measures.label_writes += self._labels.publish(snapshot, freeze)

@@ -117,6 +117,11 @@ class Course:
         whole = self.history.capacity
         return np.asarray(np.divide(self.used(), whole, out=np.full(whole.shape, np.nan), where=whole > 0))
 
+    def empty(self) -> Bools:
+        """[node]: whether it is there without pods other than those of DaemonSets."""
+        counts = np.bincount(self.on[self.there & ~self.history.everywhere], minlength=len(self.present))
+        return np.asarray(self.present & (counts == 0))
+
     def of_pods(self, rows: Ints) -> Floats:
         """[pod, resource]: what these pods use, NaN where unknown."""
         return np.asarray(self._use.pods[:, self.history.number[rows]].T)

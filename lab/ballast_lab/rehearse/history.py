@@ -101,6 +101,11 @@ class History:
         return np.array([-1 if key is None else numbers.setdefault(key, len(numbers)) for key in keys], np.int64)
 
     @cached_property
+    def everywhere(self) -> Bools:
+        """[pod]: whether it is of a DaemonSet, whose pods leave a node empty."""
+        return np.array([pod.owner is not None and pod.owner.kind == "DaemonSet" for pod in self.pods], bool)
+
+    @cached_property
     def owners(self) -> tuple[Ints, Ints]:
         """[pod]: the places of its owner and of what is above that among the workloads, -1 for none."""
         places = {workload.key: place for place, workload in enumerate(self.objects.workloads)}

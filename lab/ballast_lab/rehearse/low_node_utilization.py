@@ -46,7 +46,7 @@ class LowNodeUtilization:
         """One step of time."""
         self.course.advance(use)
         load = self.course.load()
-        self.measures.observe(load, self.course.present)
+        self.measures.observe(load, self.course.present, self.course.empty())
         if use.time >= self._next:
             self._next = use.time + INTERVAL
             self._balance(load)

@@ -28,6 +28,10 @@ class Estimate(msgspec.Struct, frozen=True):
     low: float
     high: float
 
+    def holds(self, number: float) -> bool:
+        """Whether a number is within the interval."""
+        return self.low <= number <= self.high
+
 
 @dataclass
 class Measures:
@@ -47,9 +51,17 @@ class Measures:
     refused: Counter[str] = field(default_factory=Counter)
     label_writes: int = 0
     concentration: int = 0
+    empty: list[int] = field(default_factory=list)
+    """Nodes without pods other than those of DaemonSets."""
+    nodes_emptied: int = 0
+    """How often a node became empty."""
+    _empty: Bools | None = None
 
-    def observe(self, load: Floats, counted: Bools) -> None:
-        """A step has passed with these loads; `counted` [node] were there."""
+    def observe(self, load: Floats, counted: Bools, empty: Bools) -> None:
+        """A step has passed with these loads; `counted` [node] were there, and of them these were `empty`."""
+        before, self._empty = self._empty, empty
+        self.empty.append(int(np.count_nonzero(empty)))
+        self.nodes_emptied += 0 if before is None else int(np.count_nonzero(empty & ~before))
         whole = load[:, counted]
         hotter = np.fmax.reduce(whole, axis=0) if whole.size else np.empty(0)
         hotter = hotter[np.isfinite(hotter)]
@@ -73,6 +85,15 @@ class Measures:
         """Node-hours above a level."""
         hours = np.array(self.hot[level], float) * self.step / HOUR
         return estimate(hours, self.step, total=True)
+
+    def saved(self, as_it_was: Measures) -> Estimate:
+        """Node-hours without pods, less those as it was."""
+        more = np.array(self.empty, float) - np.array(as_it_was.empty, float)
+        return estimate(more * self.step / HOUR, self.step, total=True)
+
+    def load_p99(self) -> Estimate:
+        """The mean over time of the 99th percentile of node load."""
+        return estimate(np.array(self.p99, float), self.step, total=False)
 
     def deviations(self) -> dict[str, Estimate]:
         """The mean over time of the population standard deviation of load."""

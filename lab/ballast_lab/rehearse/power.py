@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
-from itertools import pairwise
+from itertools import pairwise, repeat
 from pathlib import Path
 
 import numpy as np
@@ -13,19 +13,22 @@ from ballast.base.errors import BadFile
 from ballast.cli.power import inputs
 from ballast.jobs.power.build import policies
 from ballast.power.controller_state import Sample
+from ballast.power.feed_spec import Schedule, Semantics
 from ballast.power.policy import PowerPolicy
 from ballast.power.replay import RecordedDemand, Replay, base_of, replay
 from ballast.power.values import exact
 from ballast.settings import Settings
+from ballast.telemetry.feeds.power_schedule import recorded_schedule
 from ballast_lab.rehearse import tables
 from ballast_lab.rehearse.history import History, Unknown
 from ballast_lab.rehearse.tables import Row
 
 FEEDS = "feeds"
 HEAD = ("time", "policy", "watts")
+INTENSITY = "intensity"
 
 Totals = Mapping[str, float]
-"""`over_share` is the worst of the policies, all else their sum; hours are watt-hours."""
+"""`over_share` is the worst of the policies, all else the sum of those that have it; hours are watt-hours."""
 
 
 def record_feeds(settings: Settings, folder: Path, begin: float, end: float, step: float) -> None:
@@ -33,14 +36,18 @@ def record_feeds(settings: Settings, folder: Path, begin: float, end: float, ste
     rows = [row for policy in policies(settings) if policy.feed and policy.feed.query is not None
             for row in _recorded(policy, settings, f"{begin},{end}", f"{step}s")]  # fmt: skip
     if rows:
-        tables.write_rows(folder / f"{FEEDS}.csv", HEAD, rows)
+        tables.write_rows(folder / f"{FEEDS}.csv", (*HEAD, INTENSITY), rows)
 
 
 def _recorded(policy: PowerPolicy, settings: Settings, span: str, step: str) -> Iterator[Row]:
-    for sample in inputs.recorded(policy, span, step, settings):
-        assert sample.at is not None
-        watts = None if sample.watts is None else float(sample.watts)
-        yield dict(zip(HEAD, (float(sample.at), policy.name, watts), strict=True))
+    assert policy.feed is not None
+    carbon: Iterable[Sample | None] = repeat(None)
+    if policy.feed.semantics is Semantics.CARBON:
+        bare = policy.feed.model_copy(update={"semantics": Semantics.AVAILABLE, "map": None})
+        carbon = inputs.recorded(policy.model_copy(update={"feed": bare}), span, step, settings)
+    for sample, intensity in zip(inputs.recorded(policy, span, step, settings), carbon, strict=False):
+        values = [None if each is None or each.watts is None else float(each.watts) for each in (sample, intensity)]
+        yield dict(zip((*HEAD, INTENSITY), (float(_at(sample)), policy.name, *values), strict=True))
 
 
 class Feeds:
@@ -48,19 +55,30 @@ class Feeds:
 
     def __init__(self, folder: Path, begin: float, end: float) -> None:
         self._samples: dict[str, list[Sample]] = {}
+        self._carbon: dict[str, list[tuple[Fraction, Fraction]]] = {}
         path = tables.find(folder, FEEDS)
         for row in () if path is None else tables.rows(path, HEAD):
             try:
                 at = float(row["time"])
                 watts = None if row["watts"] is None else exact(row["watts"])
+                grams = None if row.get(INTENSITY) is None else exact(row[INTENSITY])
             except (TypeError, ValueError):
                 raise BadFile(f"{path}: time {row['time']!r}, watts {row['watts']!r} are no numbers.") from None
             if begin <= at <= end:
                 self._samples.setdefault(str(row["policy"]), []).append(Sample(exact(at), watts))
+                if grams is not None:
+                    self._carbon.setdefault(str(row["policy"]), []).append((exact(at), grams))
 
     def of(self, policy: PowerPolicy) -> Sequence[Sample]:
         """Its samples, in the order of time."""
         return self._samples.get(policy.name, ())
+
+    def carbon(self, policy: PowerPolicy) -> Schedule | None:
+        """Grams a kWh: recorded beside the feed, else those of its schedule. Raises UsageError."""
+        if (rows := self._carbon.get(policy.name)) is not None:
+            return Schedule.of(rows)
+        spec = policy.schedule
+        return recorded_schedule(policy) if spec is not None and spec.priced_as == "carbon" else None
 
 
 def as_it_was(settings: Settings, history: History, feeds: Feeds) -> Totals | None:
@@ -69,7 +87,7 @@ def as_it_was(settings: Settings, history: History, feeds: Feeds) -> Totals | No
     for policy, samples in _usable(settings, feeds):
         demand = _replicas(policy, history, samples)
         drawn = [base_of(policy) + policy.drawn(demand.at(_at(sample))) for sample in samples]
-        sums.append(_held(samples, drawn))
+        sums.append(_held(samples, drawn, feeds.carbon(policy)))
     return _together(sums)
 
 
@@ -79,9 +97,10 @@ def rehearse(settings: Settings, history: History, feeds: Feeds) -> Totals | Non
     for policy, samples in _usable(settings, feeds):
         demand = _replicas(policy, history, samples)
         interval = exact(float(settings.telemetry.interval))
-        result = replay(policy, samples, demand.at(_at(samples[0])), demand, interval=interval)
+        schedule = recorded_schedule(policy)
+        result = replay(policy, samples, demand.at(_at(samples[0])), demand, schedule=schedule, interval=interval)
         drawn = [tick.drawn or Fraction(0) for tick in result.ticks]
-        sums.append({**_held(samples, drawn), **_of(result)})
+        sums.append({**_held(samples, drawn, feeds.carbon(policy)), **_of(result)})
     return _together(sums)
 
 
@@ -89,6 +108,8 @@ def unknown(settings: Settings, feeds: Feeds) -> Iterator[Unknown]:
     """Policies that cannot be rehearsed."""
     followed = policies(settings)
     for policy in followed:
+        if policy.schedule is not None and policy.schedule.csv is None:
+            yield Unknown(f"power policy {policy.name}: what its schedule said then", 1 / len(followed))
         if (why := _unusable(policy, feeds)) is not None:
             yield Unknown(f"power policy {policy.name}: {why}", 1 / len(followed))
 
@@ -123,17 +144,24 @@ def _replicas(policy: PowerPolicy, history: History, samples: Sequence[Sample]) 
     })  # fmt: skip
 
 
-def _held(samples: Sequence[Sample], drawn: Sequence[Fraction]) -> dict[str, float]:
-    """Energy, and what of it was above the feed: each valid sample holds until the next."""
+def _held(samples: Sequence[Sample], drawn: Sequence[Fraction], carbon: Schedule | None) -> dict[str, float]:
+    """Energy, its carbon if that is known all the time, and what of it was above the feed: each valid sample holds
+    until the next."""
     over = energy = above = known = 0.0
+    grams = None if carbon is None else 0.0
     for (sample, watts), (later, _) in pairwise(zip(samples, drawn, strict=True)):
         hours = float(_at(later) - _at(sample)) / 3600
         energy += float(watts) * hours
+        intensity = None if carbon is None else carbon.mean(_at(sample), _at(later))
+        grams = None if grams is None or intensity is None else grams + float(watts * intensity) * hours / 1000
         if sample.watts is not None:
             known += hours
             above += hours * (watts > sample.watts)
             over += max(0.0, float(watts - sample.watts)) * hours
-    return {"over_watt_hours": over, "over_share": above / known if known else 0.0, "energy_kwh": energy / 1000}
+    share = above / known if known else 0.0
+    return {"over_watt_hours": over, "over_share": share, "energy_kwh": energy / 1000} | (
+        {} if grams is None else {"grams": grams}
+    )
 
 
 def _of(result: Replay) -> dict[str, float]:
@@ -146,7 +174,10 @@ def _together(sums: Iterable[Mapping[str, float]]) -> Totals | None:
     if not listed:
         return None
     worst = max(each["over_share"] for each in listed)
-    return {name: round(sum(each[name] for each in listed), 4) for name in listed[0]} | {"over_share": round(worst, 6)}
+    names = dict.fromkeys(name for each in listed for name in each)
+    return {name: round(sum(each.get(name, 0.0) for each in listed), 4) for name in names} | {
+        "over_share": round(worst, 6)
+    }
 
 
 def _at(sample: Sample) -> Fraction:

@@ -49,6 +49,7 @@ class EvictionCounts(msgspec.Struct, frozen=True):
     total: int
     by_planner: Mapping[str, int]
     most_of_one_workload: int
+    by_workload: Mapping[str, int]
 
 
 class RunResult(msgspec.Struct, frozen=True):
@@ -57,7 +58,10 @@ class RunResult(msgspec.Struct, frozen=True):
     name: str
     node_hours_above: Mapping[str, Estimate]
     deviation: Mapping[str, Estimate]
+    load_p99: Estimate
     concentration: int
+    nodes_emptied: int
+    node_hours_saved: Estimate
     evictions: EvictionCounts
     label_writes: int
     refused: Mapping[str, int]
@@ -208,7 +212,7 @@ def rehearsal(recording: Recording, played: Played, advice: Advice | None = None
         int(np.count_nonzero(there)),
         int(np.count_nonzero(ran)),
         [Unknown(each.what, round(each.share, 4)) for each in _unknown(recording, played)],
-        [_result(run, played.power.get(run.name)) for run in played.runs],
+        [_result(run, played.runs[0], played.power.get(run.name)) for run in played.runs],
         advice,
     )
 
@@ -233,17 +237,21 @@ def _unknown(recording: Recording, played: Played) -> Iterable[Unknown]:
         yield Unknown("use of pods on nodes above 90 %: elsewhere they might have used more", share)
 
 
-def _result(run: Run, power: Mapping[str, float] | None) -> RunResult:
-    measures = run.measures
+def _result(run: Run, as_it_was: Run, power: Mapping[str, float] | None) -> RunResult:
+    measures, by_workload = run.measures, run.measures.by_workload
     return RunResult(
         run.name,
         {level: measures.node_hours(level) for level in LEVELS},
         measures.deviations(),
+        measures.load_p99(),
         measures.concentration,
+        measures.nodes_emptied,
+        measures.saved(as_it_was.measures),
         EvictionCounts(
             sum(measures.evictions.values()),
             dict(sorted(measures.evictions.items())),
-            max(measures.by_workload.values(), default=0),
+            max(by_workload.values(), default=0),
+            dict(sorted(by_workload.items(), key=lambda entry: (-entry[1], entry[0]))),
         ),
         measures.label_writes,
         dict(sorted((check, count) for check, count in measures.refused.items() if count)),

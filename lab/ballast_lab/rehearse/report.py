@@ -32,7 +32,7 @@ def render(result: Rehearsal, played: Played, grid: Sequence[Candidate] = ()) ->
     parts = {
         "title": f"Rehearsal from {result.begin} to {result.end}",
         "summary": "".join(f"<li>{escape(line)}</li>" for line in summarise(result)),
-        "tables": "".join((*_advice(result, played, grid), *_tables(result, played))),
+        "tables": "".join((*_advice(result, played, grid), *_tables(result))),
         "data": data,
     }
     for name, text in parts.items():
@@ -88,7 +88,7 @@ def _advice(result: Rehearsal, played: Played, grid: Sequence[Candidate]) -> Ite
     yield _table(head, tradeoff(grid, played.span))
 
 
-def _tables(result: Rehearsal, played: Played) -> Iterable[str]:
+def _tables(result: Rehearsal) -> Iterable[str]:
     runs = result.runs
     yield "<h2>In numbers</h2>"
     yield _table(
@@ -100,24 +100,44 @@ def _tables(result: Rehearsal, played: Played) -> Iterable[str]:
                 [f"Deviation of {name}", *(_estimate(run.deviation[name], 4) for run in runs)]
                 for name in runs[0].deviation
             ),
-            ["99th percentile of node load", *(f"{_p99(run.measures.p99):.3f}" for run in played.runs)],
+            ["99th percentile of node load", *(_estimate(run.load_p99, 3) for run in runs)],
             ["Most pods of one workload on a node", *(str(run.concentration) for run in runs)],
             ["Evictions", *(f"{run.evictions.total:,}" for run in runs)],
             ["Most evictions of one workload", *(f"{run.evictions.most_of_one_workload:,}" for run in runs)],
             ["Label writes", *(f"{run.label_writes:,}" for run in runs)],
+            ["Nodes emptied", *(f"{run.nodes_emptied:,}" for run in runs)],
+            ["Node-hours saved", *(_estimate(run.node_hours_saved) for run in runs)],
+            *_power(runs),
         ],
     )
     yield from _counts("Evictions by planner", runs, lambda run: run.evictions.by_planner)
     yield "<h3>Evictions by workload, the most first</h3>"
     rows = [
         [run.name, workload, f"{count:,}"]
-        for run in played.runs
-        for workload, count in sorted(run.measures.by_workload.items(), key=lambda item: (-item[1], item[0]))[:10]
+        for run in runs
+        for workload, count in list(run.evictions.by_workload.items())[:10]
     ]
     yield _table(["Run", "Workload", "Evictions"], rows)
     yield from _counts("Refusals by check", runs, lambda run: run.refused)
     yield "<h2>What cannot be known</h2>"
     yield _table(["What", "Share"], [[each.what, f"{each.share:.1%}"] for each in result.unknown])
+
+
+POWER = {
+    "over_watt_hours": ("Watt-hours above the power feed", ",.0f"),
+    "over_share": ("Time above the power feed", ".1%"),
+    "unused_watt_hours": ("Watt-hours unused", ",.0f"),
+    "energy_kwh": ("Energy, kWh", ",.1f"),
+    "grams": ("Carbon, g", ",.0f"),
+}
+
+
+def _power(runs: Sequence[RunResult]) -> Iterable[list[str]]:
+    """Rows of what any run knows; a dash where a run does not."""
+    known = [run.power or {} for run in runs]
+    for key, (title, form) in POWER.items():
+        if any(key in power for power in known):
+            yield [title, *(format(power[key], form) if key in power else "–" for power in known)]
 
 
 def _counts(title: str, runs: Sequence[RunResult], of: Any) -> Iterable[str]:
@@ -131,11 +151,6 @@ def _counts(title: str, runs: Sequence[RunResult], of: Any) -> Iterable[str]:
 
 def _estimate(number: Estimate, digits: int = 1) -> str:
     return f"{number.value:,.{digits}f} ({number.low:,.{digits}f} to {number.high:,.{digits}f})"
-
-
-def _p99(values: Sequence[float]) -> float:
-    known = np.array(values)[np.isfinite(values)]
-    return float(known.mean()) if len(known) else float("nan")
 
 
 def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

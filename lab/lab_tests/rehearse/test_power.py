@@ -17,11 +17,17 @@ POLICY = {
 }
 
 
-def write(folder: Path, minutes: int = 60, feed: str = "site", watts: Any = lambda minute: 250) -> Path:
+def write(
+    folder: Path, minutes: int = 60, feed: str = "site", watts: Any = lambda minute: 250, grams: str | None = None
+) -> Path:
     """Four replicas of 100 W, and a row of the feed a minute."""
     World([RecordedPod(f"web-{number}", "n1") for number in range(4)], minutes=minutes).write(folder)
-    rows = [f"{BEGIN + 60 * minute},{feed},{watts(minute)}" for minute in range(minutes + 1)]
-    (folder / "feeds.csv").write_text("\n".join(["time,policy,watts", *rows, ""]))
+    rows = [
+        f"{BEGIN + 60 * minute},{feed},{watts(minute)}" + ("" if grams is None else f",{grams}")
+        for minute in range(minutes + 1)
+    ]
+    head = "time,policy,watts" if grams is None else "time,policy,watts,intensity"
+    (folder / "feeds.csv").write_text("\n".join([head, *rows, ""]))
     return folder
 
 
@@ -54,6 +60,22 @@ def test_what_was_drawn_above_the_feed_and_what_a_policy_leaves_of_it(run: Run, 
     assert today["over_watt_hours"] == today["over_share"] == 0.0
     assert today["energy_kwh"] == pytest.approx(0.2, abs=0.01)
     assert today["actions"] >= 1
+
+
+def test_energy_has_its_carbon_where_the_feed_has_intensities(run: Run, tmp_path: Path) -> None:
+    by_run = powers(document(run, write(tmp_path, grams="300")))
+    assert by_run["as-it-was"]["grams"] == pytest.approx(0.4 * 300)
+    assert by_run["today"]["grams"] == pytest.approx(300 * by_run["today"]["energy_kwh"], rel=0.01)
+
+
+def test_energy_has_its_carbon_by_the_schedule(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Half an hour of 400 g/kWh, then of 100; before its first row nothing is known, so there are no grams."""
+    for begin, expected in ((BEGIN, pytest.approx(0.2 * 400 + 0.2 * 100)), (BEGIN + 600, None)):
+        (tmp_path / "carbon.csv").write_text(f"time,watts\n{begin},400\n{BEGIN + 1800},100\n")
+        schedule = {"csv": str(tmp_path / "carbon.csv"), "as": "carbon"}
+        policy = {**POLICY, "energy": {"kWh": 5}, "schedule": schedule}
+        monkeypatch.setenv("BALLAST_POWER__POLICIES", json.dumps([policy]))
+        assert powers(document(run, write(tmp_path)))["as-it-was"].get("grams") == expected
 
 
 def test_the_summary_says_what_was_above_the_feed(run: Run, tmp_path: Path) -> None:

@@ -8,11 +8,23 @@ from typing import Any
 
 import pytest
 
-from lab_tests.rehearse.worlds import BEGIN, RecordedPod, World, hot_world, noisy
+from lab_tests.rehearse.worlds import BEGIN, GIB, RecordedPod, World, hot_world, noisy
 from tests.worlds.commands import Run
 
 KEYS = ["from", "to", "step", "nodes", "pods", "unknown", "runs", "advice"]
-RUN_KEYS = ["name", "node_hours_above", "deviation", "concentration", "evictions", "label_writes", "refused", "power"]
+RUN_KEYS = [
+    "name",
+    "node_hours_above",
+    "deviation",
+    "load_p99",
+    "concentration",
+    "nodes_emptied",
+    "node_hours_saved",
+    "evictions",
+    "label_writes",
+    "refused",
+    "power",
+]
 
 
 @pytest.fixture
@@ -36,8 +48,8 @@ def test_a_rehearsal_has_the_documented_keys(run: Run, tmp_path: Path) -> None:
     assert [each["name"] for each in document["runs"]] == ["as-it-was", "low-node-utilization", "today"]
     for each in document["runs"]:
         assert list(each) == RUN_KEYS
-        assert list(each["evictions"]) == ["total", "by_planner", "most_of_one_workload"]
-        estimates = [*each["node_hours_above"].values(), *each["deviation"].values()]
+        assert list(each["evictions"]) == ["total", "by_planner", "most_of_one_workload", "by_workload"]
+        estimates = [*each["node_hours_above"].values(), *each["deviation"].values(), each["load_p99"]]
         assert all(number["low"] <= number["value"] <= number["high"] for number in estimates)
         assert list(each["node_hours_above"]) == ["0.8", "0.9"]
         assert list(each["deviation"]) == ["cpu", "memory"]
@@ -54,7 +66,9 @@ def test_as_it_was_is_what_was_recorded(run: Run, tmp_path: Path) -> None:
     spread = ((0.95 - 0.3125) ** 2 + 3 * (0.1 - 0.3125) ** 2) / 4
     assert was["deviation"]["cpu"]["value"] == pytest.approx(spread**0.5, abs=1e-6)
     assert was["concentration"] == 4
-    assert was["evictions"] == {"total": 0, "by_planner": {}, "most_of_one_workload": 0}
+    assert was["load_p99"]["value"] == pytest.approx(0.95 - 0.03 * (0.95 - 0.1), abs=1e-6)
+    assert was["evictions"] == {"total": 0, "by_planner": {}, "most_of_one_workload": 0, "by_workload": {}}
+    assert (was["nodes_emptied"], was["node_hours_saved"]["value"]) == (0, 0.0)
     assert (was["label_writes"], was["refused"]) == (0, {})
 
 
@@ -74,6 +88,44 @@ def test_the_descheduler_evicts_until_the_node_is_below(run: Run, tmp_path: Path
     descheduler = by_name(rehearsed(run, hot_world(30).write(tmp_path)))["low-node-utilization"]
     assert descheduler["evictions"]["by_planner"] == {"low-node-utilization": 3}
     assert descheduler["node_hours_above"]["0.8"]["value"] == pytest.approx(1 / 60, abs=1e-6)
+
+
+def test_evictions_are_counted_by_workload(run: Run, tmp_path: Path) -> None:
+    for each in rehearsed(run, hot_world().write(tmp_path))["runs"]:
+        evictions = each["evictions"]
+        assert sum(evictions["by_workload"].values()) == evictions["total"]
+        assert max(evictions["by_workload"].values(), default=0) == evictions["most_of_one_workload"]
+        assert all(name.startswith("default/Deployment/w") for name in evictions["by_workload"])
+
+
+def test_pods_that_end_leave_a_node_empty_but_for_daemon_sets(run: Run, tmp_path: Path) -> None:
+    """n2's only other pod ends after ten minutes, as it did in every run: nothing is saved by anybody."""
+    pods = [RecordedPod(f"agent-{node}", node, 0.1, workload="agent", kind="DaemonSet") for node in ("n1", "n2")]
+    pods += [RecordedPod("a", "n1"), RecordedPod("b", "n2", end=600.0)]
+    for each in rehearsed(run, World(pods, nodes=("n1", "n2"), minutes=30).write(tmp_path))["runs"]:
+        assert each["nodes_emptied"] == 1
+        assert each["node_hours_saved"] == {"value": 0.0, "low": 0.0, "high": 0.0}
+
+
+def test_an_emptied_node_saves_its_hours(run: Run, tmp_path: Path) -> None:
+    """Nine of ten nodes are nearly empty: `consolidate` empties some of them, and the hours count from then on."""
+    (tmp_path / "tight.yaml").write_text(
+        "eviction: {planners: [consolidate], rate: 100/10m, limit_total: 100%, limit_node: 100%, workload_window: 1m, "
+        "limit_namespace: 100%, limit_workload: 100%}\n"
+    )
+    nodes = [f"n{number}" for number in range(5)]
+    pods = [
+        RecordedPod(f"w{number}-{node}", node, 0.2, workload=f"w{number}", requests=(0.5, GIB))
+        for node in nodes
+        for number in range(3)
+    ]
+    world = World(pods, nodes=nodes, minutes=26 * 60, step=180.0)
+    run_of = by_name(
+        rehearsed(run, world.write(tmp_path / "r"), "--settings", tmp_path / "tight.yaml", "--step", "180s")
+    )["tight"]
+    assert run_of["nodes_emptied"] >= 1
+    assert run_of["node_hours_saved"]["value"] > 0
+    assert run_of["evictions"]["by_planner"] == {"consolidate": run_of["evictions"]["total"]}
 
 
 def test_parts_that_are_off_do_nothing(run: Run, tmp_path: Path) -> None:
