@@ -47,6 +47,8 @@ class _Pending:
     at: float
     before: float
     predicted: float
+    since: float
+    """Seconds from which on nothing keeps the effect from coming."""
     samples: int = 0
 
 
@@ -73,23 +75,25 @@ class Verification:
         """Replicas were changed at `at` (seconds) so that the draw should move by `predicted` watts."""
         self._pending = [pending for pending in self._pending if pending.predicted * predicted > 0]
         if self._newest is not None and abs(predicted) >= NOTICEABLE * self._newest and predicted:
-            self._pending.append(_Pending(at, self._newest, predicted))
+            self._pending.append(_Pending(at, self._newest, predicted, at))
 
     def disturbed(self) -> None:
         """Someone else changed what runs."""
         self._pending.clear()
 
-    def measure(self, at: float, consumption: float) -> None:
-        """`consumption` watts were measured at `at` (seconds)."""
+    def measure(self, at: float, consumption: float, *, ending: bool = False) -> None:
+        """`consumption` watts were measured at `at` (seconds); `ending`: removed pods have not ended and still draw."""
         self._newest = consumption
         if self.missed is not None and _came(self.missed.before, self.missed.predicted, consumption):
             self.missed = None
         left = []
         for pending in self._pending:
             pending.samples += 1
+            if ending and pending.predicted < 0:
+                pending.samples, pending.since = 0, at
             if _came(pending.before, pending.predicted, consumption):
                 self.missed = None
-            elif pending.samples > SAMPLES and at - pending.at >= self._patience:
+            elif pending.samples > SAMPLES and at - pending.since >= self._patience:
                 moved = consumption - pending.before
                 self.missed = MissedEffect(pending.at, pending.before, pending.predicted, moved, at - pending.at)
             else:

@@ -15,6 +15,7 @@ from ballast.power.controller_state import Reason
 from ballast.power.feed_spec import Schedule
 from ballast.power.learning import Meter
 from ballast.power.sections import Need
+from ballast.power.verification import SAMPLES
 from ballast.telemetry.feeds.budget_feed import Watts
 from tests.worlds.power import policy
 from tests.worlds.power_run import WALL, PowerRun
@@ -336,9 +337,10 @@ def metered(*members: dict[str, Any], **keys: Any) -> PowerRun:
     return one
 
 
-def measured(one: PowerRun, watts: float, consumed: float, **now: Any) -> TickReport:
+def measured(one: PowerRun, watts: float, consumed: float | None, **now: Any) -> TickReport:
     one.at += 15
-    sample = Watts(Fraction(str(watts)), WALL + one.at, consumed=Fraction(str(consumed)))
+    shown = None if consumed is None else Fraction(str(consumed))
+    sample = Watts(Fraction(str(watts)), WALL + one.at, consumed=shown)
     view = one.budget.cycle(TickContext(Fraction(one.at), WALL + one.at, **now), sample)
     one.views.append(view)
     return view
@@ -358,7 +360,36 @@ def test_a_further_fall_is_carried_out_though_the_last_one_had_no_effect() -> No
     assert one.total == 5, "nothing rises meanwhile"
 
 
-def test_a_fall_whose_effect_does_not_come_stops_a_policy_that_holds() -> None:
+def test_pods_that_take_long_to_end_are_no_missing_effect() -> None:
+    one = metered({}, {})
+    measured(one, 200, 200)
+    for watts in [100.0] * 40 + [50.0]:
+        view = measured(one, watts, 200)
+        one.cluster.standing["ns/t0"] = {"leaving": 5}
+        assert view.inputs.missed is None
+    assert one.total == 5
+    one.cluster.standing.clear()
+    for _ in range(SAMPLES + 2):
+        assert (view := measured(one, 50, 200)).inputs.missed is None or view.inputs.missed.stops
+    assert view.inputs.missed is not None
+
+
+@pytest.mark.parametrize("shown", [0, None])
+def test_a_meter_at_nothing_while_pods_run_is_not_believed(shown: float | None) -> None:
+    for watts in (10, "measured"):
+        one = metered({"wattsPerReplica": watts}, {"wattsPerReplica": watts}, baseWatts=0, energy={"kWh": 100})
+        for _ in range(4):
+            view = measured(one, 200, 200)
+        used = view.state.energy.used if view.state is not None and view.state.energy is not None else 0
+        for _ in range(40):
+            view = measured(one, 200, shown)
+            assert (one.total, view.inputs.watts.consumed, view.inputs.missed) == (20, None, None)
+        assert view.state is not None
+        assert view.state.energy is not None
+        assert view.state.energy.used - used > 190 * 15 * 40
+
+
+def test_a_fall_whose_effect_does_not_come_stops_a_policy_that_holds_until_the_feed_falls_further() -> None:
     one = metered({}, {}, onNoEffect="hold")
     for _ in range(2):
         measured(one, 200, 200)
@@ -367,8 +398,11 @@ def test_a_fall_whose_effect_does_not_come_stops_a_policy_that_holds() -> None:
     assert one.total == 10
     assert view.reason == IdleReason.NO_EFFECT
     assert "-100 W was predicted, +0 W were measured" in view.words
-    measured(one, 50, 200)
+    assert measured(one, 96, 200).reason == IdleReason.NO_EFFECT
     assert one.total == 10
+    measured(one, 50, 200)
+    assert one.total == 5
+    assert measured(one, 300, 200).reason == IdleReason.NO_EFFECT
     view = measured(one, 50, 95)
     assert view.inputs.missed is None
     assert one.total == 5
@@ -379,9 +413,10 @@ def test_a_confirmed_baseline_lets_a_stopped_policy_go_on() -> None:
     measured(one, 200, 200)
     for _ in range(30):
         measured(one, 100, 200)
-    assert measured(one, 50, 200).reason == IdleReason.NO_EFFECT
-    measured(one, 50, 200, confirmed=WALL + one.at)
-    assert one.total == 5
+    assert measured(one, 150, 200).reason == IdleReason.NO_EFFECT
+    for _ in range(8):
+        measured(one, 150, 200, confirmed=WALL + 500)
+    assert one.total == 15
 
 
 def test_an_effect_that_comes_stops_nothing_and_neither_does_a_rise_without_one() -> None:

@@ -84,6 +84,35 @@ def test_an_exporter_that_died_is_told_by_the_age_of_its_samples(daemon: Daemon,
     assert daemon.context.conditions.list() == conditions, "told in words that hold still"
 
 
+@pytest.mark.parametrize("trouble", ["back", "ahead", "silent", "restart"])
+def test_a_bound_is_kept_through_silence_restarts_and_steps_of_the_clock(plant: Plant, trouble: str) -> None:
+    now, path = plant.rig.clock.wall(), plant.rig.folder / "events.csv"
+    path.write_text(f"time,watts,id\n{now - 9000},1000,\n{now + 240},500,grid-7\n{now + 840},1000,\n")
+    one = policy(schedule={"csv": str(path)})
+    daemon = plant.daemon(one)
+    assert plant.counts() == UNCHANGED
+    plant.ticks(daemon, 6)
+    assert plant.counts() == HALF
+    if trouble == "silent":
+        plant.faults.power_silent()
+    elif trouble == "restart":
+        daemon.stop()
+        plant.rig.daemons.remove(daemon)
+        daemon = plant.daemon(one)
+    else:
+        plant.rig.clock.step_wall(-600 if trouble == "back" else 600)
+    for _ in range(15):
+        plant.tick(daemon)
+        assert sum(plant.counts().values()) <= 10
+    plant.faults.clear()
+    plant.power(1000)
+    plant.ticks(daemon, 45)
+    assert plant.counts() == UNCHANGED
+    (fall,) = get(daemon, "/api/v1/power").json()["policies"][0]["falls"]
+    assert (fall["id"], fall["allowed"], fall["over_watt_hours"]) == ("grid-7", 500, 0)
+    assert 0 <= fall["seconds_to_comply"] <= 60
+
+
 def test_after_the_fallback_what_the_policy_says_holds(plant: Plant) -> None:
     daemon = leads(plant, fallback={"after": "2m", "policy": "floor"})
     plant.faults.power_silent()

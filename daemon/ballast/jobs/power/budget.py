@@ -15,7 +15,7 @@ from ballast.base.clock import AHEAD
 from ballast.base.errors import ClusterError, Superseded
 from ballast.cluster.write import Result
 from ballast.cluster.write import WriteOutcome as Written
-from ballast.jobs.power.metering import Metering
+from ballast.jobs.power.metering import Metering, believed
 from ballast.jobs.power.participants import (
     Participants,
     autoscaled_targets,
@@ -38,6 +38,7 @@ from ballast.power.learning import Meter
 from ballast.power.policy import PowerPolicy
 from ballast.power.sections import Need, NoEffect
 from ballast.power.values import exact
+from ballast.power.verification import MissedEffect
 from ballast.power.waiting import LearnedWindow
 from ballast.telemetry.feeds.budget_feed import Watts
 
@@ -98,6 +99,7 @@ class PolicyController:
         self._tried: set[str] = set()
         self._last_valid: Fraction | None = None
         self._limit: str | None = None
+        self._held: tuple[float, Fraction | None] | None = None
         self._stuck: dict[str, Fraction] = {}
         self._ignoring: dict[str, Fraction] = {}
         self._pending: dict[str, Fraction] = {}
@@ -140,7 +142,8 @@ class PolicyController:
         self._started.see(now.at, statuses)
         if watts.watts is not None:
             self._waiting.measure(now.at, watts.watts, watts.bound, self._started.seconds)
-        inputs = replace(inputs, prices=self._waiting.prices())
+        watts = replace(watts, consumed=believed(watts.consumed, statuses))
+        inputs = replace(inputs, watts=watts, prices=self._waiting.prices())
         participants = self._participants(statuses, now.at, emergency=False)
         learned, missed = self._metering.measure(now, watts.consumed, statuses, participants.counts)
         inputs = replace(inputs, statuses=statuses, participants=participants, learned=learned, missed=missed)
@@ -222,10 +225,20 @@ class PolicyController:
             return TickDecision(words="waiting for the first measurement of watts per replica", limit=limit)
         if not inputs.participants.changeable:
             return TickDecision(IdleReason.NO_TARGETS, "no target takes part", limit=limit)
-        if missed is not None and missed.stops and self.policy.on_no_effect is NoEffect.HOLD:
+        if missed is not None and self._holds(missed, inputs.watts):
             words = f"nothing more is changed, an action had no effect: {missed.text}"
             return TickDecision(IdleReason.NO_EFFECT, words, limit=limit)
         return None
+
+    def _holds(self, missed: MissedEffect, watts: Watts) -> bool:
+        """Whether nothing more is changed after an action without effect: the feed has not fallen further since."""
+        if not missed.stops or self.policy.on_no_effect is NoEffect.SHED:
+            return False
+        level = min((known for known in (watts.watts, watts.bound) if known is not None), default=None)
+        if self._held is None or self._held[0] != missed.at:
+            self._held = missed.at, level
+        before = self._held[1]
+        return level is None or before is None or level >= before * (1 - self.policy.deadband)
 
     def _decide(self, inputs: Inputs) -> TickReport:
         """Finishes the open plan, if there is one that still holds; else decides about this sample."""

@@ -175,8 +175,8 @@ def _steps(fall: PowerFall) -> tuple[object, ...]:
 
 def _followed(fall: PowerFall, last: _Level, now: _Level) -> PowerFall:
     """The fall a tick later: what was drawn holds until now."""
-    over = max(0.0, last.drawn - last.allowed) * (now.at - last.at) / HOUR
+    over = max(0.0, last.drawn - last.allowed) * max(0.0, now.at - last.at) / HOUR
     complied = fall.seconds_to_comply
     if complied is None and now.drawn <= now.allowed:
-        complied = now.at - fall.begin
+        complied = max(0.0, now.at - fall.begin)
     return replace(fall, drawn=now.drawn, seconds_to_comply=complied, over_watt_hours=fall.over_watt_hours + over)

@@ -30,6 +30,13 @@ from ballast.telemetry.feeds.power_schedule import ScheduleReader
 REBASELINE = "power.rebaseline"
 SUCCESSIVE = 2.5
 """Intervals; what lies between ticks that are further apart is not known."""
+
+SLEWED = 5.0
+"""Seconds; a clock that moved by more between two ticks was set."""
+
+TRUSTED = 3600.0
+"""Seconds for which the time from before the clock was set counts too: nobody knows which of both is right."""
+
 log = structlog.get_logger("ballast.power")
 
 
@@ -93,6 +100,7 @@ class PowerJob:
         for metrics in self._all_metrics():
             metrics.begin(run.name for run in runs)
         self._wall, self._steady = clock.wall(), clock.monotonic()
+        self._shown: tuple[float, float | None] = self._wall - self._steady, None
         self._counted_at: float | None = None
         self._led: int | None = None
         self._new = False
@@ -141,10 +149,11 @@ class PowerJob:
             time_left=lambda: self._clock.monotonic() < ends,
         )
         at = math.floor(wall / self._interval) * self._interval - self._offset
+        step = self._step(wall)
         reports: list[TickReport] = []
         with ThreadPoolExecutor(max_workers=min(8, len(self.runs))) as pool:
             read: dict[Future[Watts], PolicyRun] = {
-                pool.submit(_read, run, at, _read_own(run)): run for run in self.runs
+                pool.submit(_read, run, at, _read_own(run), at + step): run for run in self.runs
             }
             reports.extend(self._tick(read[future], now, future.result()) for future in as_completed(read))
         if self._led is not None:
@@ -160,6 +169,19 @@ class PowerJob:
         self._count(reports, wall)
         self._show(self._document(paused))
         return sentences.of_cycle(reports, leaving)
+
+    def _step(self, wall: float) -> float:
+        """What the clock would show if it had not been set in the last hour, less what it shows (seconds)."""
+        steady = self._clock.monotonic()
+        before, since = self._shown
+        moved = before - (wall - steady)
+        if abs(moved) <= SLEWED:
+            self._shown = wall - steady, None
+            return 0.0
+        self._shown = before, steady if since is None else since
+        if since is not None and steady - since >= TRUSTED:
+            self._shown = wall - steady, None
+        return moved
 
     def _count(self, reports: Sequence[TickReport], wall: float) -> None:
         """Energy above the feeds, and that of replicas beyond the caps, since the tick before; where this one leads.
@@ -242,12 +264,12 @@ def _above(report: TickReport, watts: Fraction | None) -> Fraction:
     return Fraction(0) if watts is None or report.allowed is None else max(Fraction(0), watts - report.allowed)
 
 
-def _read(run: PolicyRun, at: float, own: Fraction | None) -> Watts:
+def _read(run: PolicyRun, at: float, own: Fraction | None, unset: float) -> Watts:
     try:
         watts = replace(run.feed.read_twice(at, own), consumed=run.consumed(at))
         if run.schedule is None:
             return watts
-        row, ahead = run.schedule.lowest(at), run.schedule.ahead(at)
+        row, ahead = run.schedule.lowest(at, unset), run.schedule.ahead(at)
         bound, event = (None, None) if row is None else (row.watts, row.id)
         known = replace(watts, ahead=ahead, forecast=run.schedule.known, schedule_problem=run.schedule.problem)
         known = replace(known, doubt=watts.doubt or run.schedule.doubt)

@@ -13,6 +13,11 @@ from ballast.power.trim import Doubt
 from ballast.power.verification import MissedEffect, Verification, predicted_change
 
 
+def believed(consumed: Fraction | None, statuses: Mapping[str, TargetStatus]) -> Fraction | None:
+    """What the meter shows; None where it shows nothing while pods run."""
+    return consumed if consumed or not any(running_pods(statuses).values()) else None
+
+
 class Metering:
     """Without a `meter` nothing is learned, verified or applied."""
 
@@ -53,7 +58,8 @@ class Metering:
         if consumed is not None and counts:
             self._meter.measure(now.at, running_pods(statuses), consumed)
             if self._verification is not None:
-                self._verification.measure(float(now.at), float(consumed))
+                ending = any(status.leaving for status in statuses.values())
+                self._verification.measure(float(now.at), float(consumed), ending=ending)
         if self._verification is not None and (now.hold is not None or now.confirmed != self._confirmed):
             self._verification.reset()
         self._confirmed = now.confirmed

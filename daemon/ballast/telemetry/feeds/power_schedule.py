@@ -52,8 +52,11 @@ class ScheduleReader:
         """Why the newest read failed, or None."""
         self._read = self._reader()
 
-    def lowest(self, at: float) -> ScheduleRow | None:
-        """The row with the lowest watts from `at` (Unix seconds) until the lead later; None where none is known."""
+    def lowest(self, at: float, unset: float | None = None) -> ScheduleRow | None:
+        """The row with the lowest watts from `at` (Unix seconds) until the lead later; None where none is known.
+
+        `unset` is what the clock would show if it had not been set lately: then the lower row of both counts.
+        """
         if self._spec is None or self._read is None:
             return None
         if self._read_at is None or not 0 <= at - self._read_at < EVERY:
@@ -63,7 +66,10 @@ class ScheduleReader:
             except (TelemetryError, UsageError, ValueError) as error:
                 self.problem = f"the schedule cannot be read: {error}"
                 log.warning("a power schedule cannot be read; the last one stays", problem=str(error))
-        return None if self.known is None else self.known.lowest(exact(at), self._spec.lead)
+        if self.known is None:
+            return None
+        rows = (self.known.lowest(exact(time), self._spec.lead) for time in {at, at if unset is None else unset})
+        return min((row for row in rows if row is not None), key=lambda row: row.watts, default=None)
 
     def _take(self, schedule: Schedule, at: Fraction) -> None:
         """Raises ValueError for one without rows ahead where the last one has some."""
