@@ -5,9 +5,10 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
+from scipy.special import stdtrit
 
 from ballast.actuation.eviction import effect
-from ballast.actuation.eviction.causal import CONTROLS, ages, controls, parts
+from ballast.actuation.eviction.causal import CONTROLS, STUDENT, ages, controls, parts
 from ballast.actuation.eviction.records import Running, StepRecord, StepStatus
 from ballast.model.node import Node
 from ballast.model.node_state import NodeStates
@@ -164,3 +165,7 @@ def test_the_parts_of_a_window_follow_one_another() -> None:
     [values] = parts(shot, ["n0", "gone"])["n0"].values()
     assert ages(shot).tolist() == [750.0, 450.0, 150.0]
     assert values == pytest.approx(1.0 - (ages(shot) - STEP / 2) / 1e4, abs=1e-5)
+
+
+def test_the_quantiles_are_students() -> None:
+    assert pytest.approx(stdtrit(np.arange(1, CONTROLS + 1), 0.975), rel=1e-8) == STUDENT

@@ -292,8 +292,8 @@ class PolicyController:
         apart = Fraction(0) if watts.apart is None else exact(watts.apart)
         sample = replace(sample, drawn=watts.consumed, forecast=watts.forecast, apart=apart, witnessed=watts.witnessed)
         if policy.absolute:
-            leaving = leaving_watts(policy, inputs.statuses, counts)
-            sample = replace(sample, leaving=leaving, unbound=self._unbound(inputs), doubt=self._metering.doubt)
+            sample = replace(sample, unbound=self._unbound(inputs), doubt=self._metering.doubt)
+            sample = replace(sample, leaving=leaving_watts(policy, inputs.statuses, counts))
         needed = {name: need.least for name, need in inputs.needs.items()}
         result = observe(policy, before, sample, counts, needed, inputs.autoscaled)
         if inputs.missed is not None and inputs.missed.stops:
