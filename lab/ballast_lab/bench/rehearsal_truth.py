@@ -21,6 +21,7 @@ from pathlib import Path
 
 import numpy as np
 
+from ballast.eviction import price
 from ballast.model.sample import Bools, Floats
 from ballast.publishing.profiles import extender_profile
 from ballast.settings.loading import load
@@ -45,6 +46,16 @@ from ballast_lab.rehearse.recording import open_recording
 SETS = "/apis/apps/v1/namespaces/default/statefulsets"
 SPEED, HOURS, STEP = 90.0, 6.0, 1.0
 NODES, EACH, MEAN = 20, 10, 0.62
+RESTART = 1.0
+"""Seconds after which kwok has a pod Ready."""
+ORDINARY = 30.0 / SPEED
+HASTE = f"""
+import ballast.eviction.price
+import ballast.telemetry.pod_usage_cache
+ballast.eviction.price.ORDINARY_RESTART = {ORDINARY}
+ballast.telemetry.pod_usage_cache.SELDOM = {60 / SPEED}
+"""
+"""What makes the daemon's two times faster that no setting changes."""
 BEFORE, CALM = 20, 0.3
 """Seconds before the trace begins, and the share of its first value that pods use in them: windows fill."""
 MOST = 0.2
@@ -142,6 +153,7 @@ def foretell(tools: Tools, folder: Path, play: Play) -> tuple[Outcome, Outcome]:
     begin = end - play.seconds
     text = folder / "history.txt"
     text.write_text("".join(f"{line}\n" for line in _exposition(play, begin)))
+    price.ORDINARY_RESTART = ORDINARY
     command = [tools.prometheus / "promtool", "tsdb", "create-blocks-from", "openmetrics", text, folder / "tsdb"]
     subprocess.run([str(part) for part in command], check=True, capture_output=True)
     with prometheus(tools, folder, []) as server:
@@ -192,6 +204,7 @@ def _states(play: Play, titles: Sequence[str], begin: float) -> Iterator[tuple[s
         1.0,
     )
     yield "kube_pod_created", uids, begin - 86_400
+    yield "kube_pod_status_ready_time", uids, begin - 86_400 + RESTART
     for uid, replica in zip(uids, play.replicas, strict=True):
         yield "kube_pod_container_resource_requests", [f'{uid},container="main",resource="cpu"'], replica.cores
     memory = [f'{uid},container="main",resource="memory"' for uid in uids]
@@ -205,14 +218,14 @@ def _states(play: Play, titles: Sequence[str], begin: float) -> Iterator[tuple[s
 def _family(name: str, series: Iterable[tuple[str, Floats]], times: Sequence[float]) -> Iterator[str]:
     for labels, values in series:
         for at, value in zip(times, values, strict=True):
-            yield f"{name}{{{labels}}} {value:.6g} {at:.0f}"
+            yield f"{name}{{{labels}}} {value:.14g} {at:.0f}"
 
 
 class Traced(Work):
     """Each pod follows the trace of its name, wherever it is."""
 
     def __init__(self, plane: ControlPlane, play: Play) -> None:
-        super().__init__(plane.api, list(play.nodes), (CORES, BYTES), {}, every=0.5)
+        super().__init__(plane.api, list(play.nodes), (CORES, BYTES), {}, every=0.2)
         self._play = play
         self._by_name = {replica.name: replica for replica in play.replicas}
         self.began = math.inf
@@ -227,7 +240,9 @@ def happen(plane: ControlPlane, folder: Path, play: Play) -> Outcome:
     add_nodes(plane.api, [node(name, cpu=f"{CORES:g}", memory="64Gi") for name in play.nodes], within=120)
     _start(plane, play)
     with Traced(plane, play) as work, prometheus(plane.tools, folder, work.targets()) as server:
+        (folder / "sitecustomize.py").write_text(HASTE)
         settings = {**SETTINGS, "BALLAST_PROMETHEUS__URL": server.url, "POD_NAMESPACE": "default"}
+        settings["PYTHONPATH"] = str(folder)
         with (
             Daemon(plane, "acts", plane.kubeconfig("admin"), settings) as daemon,
             scheduler(plane, extender_profile(daemon.url, "default-scheduler", filtering=True), patient=True),
@@ -235,6 +250,8 @@ def happen(plane: ControlPlane, folder: Path, play: Play) -> Outcome:
             eventually("it knows the nodes", lambda: _known(daemon, len(play.nodes)), within=90, every=0.5)
             work.began = math.ceil(time.time()) + float(BEFORE)
             end = work.began + play.seconds
+            time.sleep(work.began - time.time())
+            _hurry(daemon)
             time.sleep(end - time.time() + 2)
             recent = daemon.get("/api/v1/evictions").json()["recent"]
         measures = Measures(STEP)
@@ -244,6 +261,15 @@ def happen(plane: ControlPlane, folder: Path, play: Play) -> Outcome:
     rows = [row for row in recent if row["status"] not in AWAY]
     outcome.evictions, outcome.by_planner = len(rows), Counter(row["kind"] for row in rows)
     return outcome
+
+
+def _hurry(daemon: Daemon) -> None:
+    """Its planning process gets as much time as all else here; by itself it takes what others leave, which in a pod is
+    the rest of the pod's own share."""
+    for listed in Path(f"/proc/{daemon.pid}/task").glob("*/children"):
+        for pid in map(int, listed.read_text().split()):
+            os.sched_setscheduler(pid, os.SCHED_OTHER, os.sched_param(0))
+            os.setpriority(os.PRIO_PROCESS, pid, os.getpriority(os.PRIO_PROCESS, 0))
 
 
 def _start(plane: ControlPlane, play: Play) -> None:

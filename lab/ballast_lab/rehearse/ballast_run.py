@@ -29,6 +29,7 @@ from ballast.eviction.recent_evictions import RecentEvictions
 from ballast.extender.decisions import ExtenderService
 from ballast.extender.strategies import Strategies
 from ballast.jobs import telemetry
+from ballast.jobs.eviction.build import lag_of
 from ballast.jobs.eviction.day_peak import DayPeak
 from ballast.jobs.eviction.observations import HotNodes, RecentScaling
 from ballast.jobs.eviction.plans import choose
@@ -45,9 +46,8 @@ from ballast.publishing.freeze import Freeze
 from ballast.publishing.label_plan import LabelPlanner, NodeChange, PublishedKeys
 from ballast.publishing.node_keys import NodeKeys, stamp, window_end
 from ballast.serving.board import Board
-from ballast.settings import Duration, Mode, Settings
+from ballast.settings import Mode, Settings
 from ballast.telemetry.node_names import NodeNames
-from ballast.telemetry.presets import rate_window
 from ballast.windows.standard_error import LoadErrors
 from ballast_lab.rehearse.course import Course
 from ballast_lab.rehearse.history import RESOURCES
@@ -198,7 +198,7 @@ class Evictions:
         aims, weights = aims_of(settings), settings.scoring.resources
         self._aims, self._weights, self._rules = aims, weights, rules_of(settings)
         self._hot = HotNodes(aims, step, weights)
-        self._lag = float(Duration(rate_window(settings.telemetry.interval)))
+        self._lag = lag_of(settings)
         self._errors, self._peak, self._scaling = LoadErrors(self._lag), DayPeak(), RecentScaling()
         self._memory = RecentEvictions()
         self._steps: list[StepRecord] = []
@@ -325,7 +325,8 @@ class Evictions:
                 return
 
     def carry_out(self, plan: EvictionPlan) -> Iterator[str]:
-        """Evicts; the replacement uses what the pod used from the next step on, and is Ready then. The workloads."""
+        """Evicts; the replacement uses what the pod used from the next step on, and is Ready then or as late as pods of
+        its workload were in history. The workloads."""
         course = self._course
         moves = plan.steps[:1] if planner(plan.kind).one_at_a_time else plan.steps
         for move in moves:
@@ -334,7 +335,10 @@ class Evictions:
             target = self._landing(move, row)
             step = prepare_step(move, pod, self._gate.facts, (), course.time, probe=False)
             self._memory.add(past_eviction(step, plan.kind, self._gate, pod))
-            self._steps.append(self._landed(step, target))
+            restart = None if step.workload is None else course.history.restarts.get(step.workload)
+            if step.workload is not None and restart is not None:
+                self._memory.note_restart(step.workload, restart)
+            self._steps.append(self._landed(step, target, restart or 0.0))
             course.move(row, target)
             yield "/".join(step.workload) if step.workload else move.pod
 
@@ -347,9 +351,9 @@ class Evictions:
         target = course.choose(row, course.present)
         return int(course.on[row]) if target is None else target
 
-    def _landed(self, step: StepRecord, target: int) -> StepRecord:
-        at = step.time + self._step
+    def _landed(self, step: StepRecord, target: int, restart: float) -> StepRecord:
+        at, ready_at = step.time + self._step, step.time + max(self._step, restart)
         name = self._course.history.nodes[target].name
         return msgspec.structs.replace(
-            step, status=StepStatus.READY, landed_on=name, gone_at=at, landed_at=at, ready_at=at
+            step, status=StepStatus.READY, landed_on=name, gone_at=at, landed_at=at, ready_at=ready_at
         )

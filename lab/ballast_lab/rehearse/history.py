@@ -46,11 +46,13 @@ class Unknown:
 
 @dataclass(frozen=True)
 class Stay:
-    """A pod on a node, from `start` until before `end` (Unix seconds)."""
+    """A pod on a node, from `start` until before `end` (Unix seconds); `ready` so many seconds after its start, NaN if
+    that is unknown."""
 
     pod: Pod
     start: float
     end: float
+    ready: float = math.nan
 
 
 @dataclass(frozen=True)
@@ -72,6 +74,8 @@ class History:
     """[pod]"""
     objects: ClusterObjects = field(default_factory=ClusterObjects)
     unknown: tuple[Unknown, ...] = ()
+    restarts: Mapping[WorkloadKey, float] = field(default_factory=dict)
+    """Seconds until pods of a workload were Ready: the median, where it is known."""
 
     @cached_property
     def rows(self) -> Mapping[str, int]:
@@ -177,7 +181,7 @@ def arrange(
         unknown = (*unknown, Unknown("pods on nodes that are not listed: they are left out", elsewhere / len(every)))
     listed = objects or ClusterObjects()
     missing = _workloads_of(kept, {workload.key for workload in listed.workloads})
-    return History(
+    history = History(
         tuple(node for node, _, _ in ordered),
         np.array([start for _, start, _ in ordered], float),
         np.array([end for _, _, end in ordered], float),
@@ -187,6 +191,16 @@ def arrange(
         replace(listed, nodes=(), pods=(), workloads=(*listed.workloads, *missing)),
         tuple(unknown),
     )
+    return replace(history, restarts=_restarts(history, kept))
+
+
+def _restarts(history: History, stays: Iterable[Stay]) -> Mapping[WorkloadKey, float]:
+    seconds: dict[WorkloadKey, list[float]] = {}
+    for stay in stays:
+        key = history.key(stay.pod)
+        if key is not None and stay.ready >= 0:
+            seconds.setdefault(key, []).append(stay.ready)
+    return {key: float(np.median(times)) for key, times in seconds.items()}
 
 
 def _one_after_the_other(stays: Sequence[Stay]) -> Iterator[Stay]:
@@ -334,6 +348,7 @@ def _stay(
     try:
         start, end = _number(row, "start", 0.0), _number(row, "end", math.inf)
         shape = shared.shape(quantity(row.get("cpu") or 0), quantity(row.get("memory") or 0))
+        ready = _number(row, "ready", math.nan)
         priority = int(_number(row, "priority", 0.0))
     except (TypeError, ValueError) as error:
         raise BadFile(f"{path}: pod {namespace}/{name}: {error}.") from None
@@ -342,7 +357,9 @@ def _stay(
     uid = f"{namespace}/{name}@{start:.0f}"
     place = {"uid": uid, "node": str(row["node"] or ""), "phase": "Running", "ready": True, "created": start}
     if like is not None:
-        return Stay(msgspec.structs.replace(like, namespace=namespace, name=name, deleting=False, **place), start, end)
+        return Stay(
+            msgspec.structs.replace(like, namespace=namespace, name=name, deleting=False, **place), start, end, ready
+        )
     pod = Pod(
         namespace,
         name,
@@ -352,7 +369,7 @@ def _stay(
         priority=priority,
         **place,  # type: ignore[arg-type]
     )
-    return Stay(pod, start, end)
+    return Stay(pod, start, end, ready)
 
 
 def _number(row: Row, name: str, missing: float) -> float:

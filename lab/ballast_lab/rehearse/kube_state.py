@@ -27,7 +27,7 @@ MOST_POINTS = 24
 """Times of one query; fewer where the answer is too large."""
 POD = ("namespace", "pod", "uid")
 NODES_HEAD = ("node", "cpu", "memory", "pods", "cpu_capacity", "memory_capacity", "taints", "address", "start", "end")
-PODS_HEAD = ("namespace", "pod", "node", "kind", "workload", "cpu", "memory", "start", "end")
+PODS_HEAD = ("namespace", "pod", "node", "kind", "workload", "cpu", "memory", "start", "end", "ready")
 UNSAID = (
     Unknown("rules of pods, such as affinity, tolerations and local volumes: kube-state-metrics does not say", 1.0),
     Unknown("disruption budgets: kube-state-metrics does not say which pods they cover", 1.0),
@@ -150,6 +150,7 @@ def _pods(reader: _Reader, pods: Sequence[_Series]) -> Iterator[dict[str, Any]]:
     for series in reader.read("kube_pod_container_resource_requests", named, 'resource=~"cpu|memory"', together="sum"):
         requests.setdefault(series.labels[:3], {})[series.labels[3]] = series.value
     created = _values(reader.read("kube_pod_created", POD))
+    ready = _values(reader.read("kube_pod_status_ready_time", POD))
     completed = _values(reader.read("kube_pod_completion_time", POD))
     for series in pods:
         namespace, name, uid, node, kind, owner = series.labels
@@ -169,6 +170,7 @@ def _pods(reader: _Reader, pods: Sequence[_Series]) -> Iterator[dict[str, Any]]:
             "memory": asked.get("memory", ""),
             "start": _text(created.get(key, reader.since(series))),
             "end": _text(completed.get(key, reader.until(series))),
+            "ready": ready[key] - created[key] if key in ready and key in created else "",
         }
 
 

@@ -2,7 +2,7 @@
 
     recording.json   {"version": 1, "from", "to", "step", "unknown": [{"what", "share"}]}   Unix seconds
     nodes            node,cpu,memory[,pods,cpu_capacity,memory_capacity,labels,taints,start,end]
-    pods             namespace,pod,node[,kind,workload,cpu,memory,priority,labels,start,end]
+    pods             namespace,pod,node[,kind,workload,cpu,memory,priority,labels,start,end,ready]
     node_usage       time,node,cpu,memory       cores and bytes in use
     pod_usage        time,pod,cpu,memory        `pod` is namespace/name
     budgets          namespace,name,selector,allowed   (optional)

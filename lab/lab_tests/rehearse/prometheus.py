@@ -14,6 +14,8 @@ from lab_tests.rehearse.worlds import BEGIN, GIB, RecordedPod, World
 
 Series = tuple[dict[str, str], list[tuple[float, float]]]
 TOO_MANY = "query processing would load too many samples into memory"
+READY_AFTER = 45.0
+"""Seconds from the creation of a pod."""
 TOO_FINE = "exceeded maximum resolution of 11,000 points per timeseries"
 
 
@@ -115,6 +117,9 @@ class FakePrometheus:
         elif "kube_pod_created" in query:
             for pod in self.world.pods:
                 yield _pod(pod), _within(pod, times, BEGIN + pod.start)
+        elif "kube_pod_status_ready_time" in query:
+            for pod in self.world.pods:
+                yield _pod(pod), _within(pod, times, BEGIN + pod.start + READY_AFTER)
         elif "kube_node_status_" in query:
             amounts = {"cpu": self.world.cores, "memory": 40 * GIB, "pods": 110.0}
             for node in self.world.nodes:

@@ -12,7 +12,8 @@ import pytest
 from pytest_httpserver import HTTPServer
 
 from ballast_lab.rehearse import recorder
-from lab_tests.rehearse.prometheus import TOO_FINE, TOO_MANY, FakePrometheus
+from ballast_lab.rehearse.recording import open_recording
+from lab_tests.rehearse.prometheus import READY_AFTER, TOO_FINE, TOO_MANY, FakePrometheus
 from lab_tests.rehearse.worlds import BEGIN, World, hot_world
 from tests.worlds.commands import Run
 
@@ -82,6 +83,12 @@ def test_prometheus_is_rehearsed(run: Run, prometheus: FakePrometheus) -> None:
     assert runs(document)["as-it-was"]["node_hours_above"]["0.9"]["value"] == pytest.approx(151 / 60, abs=0.02)
     assert runs(document)["today"]["evictions"]["total"] > 0
     assert any("kube-state-metrics does not say" in each["what"] for each in document["unknown"])
+
+
+def test_a_recording_says_how_long_pods_took_to_be_ready(run: Run, prometheus: FakePrometheus, tmp_path: Path) -> None:
+    assert run("record", "--prometheus", prometheus.url, *SPAN, "--out", tmp_path / "recording")[0] == 0
+    restarts = open_recording(tmp_path / "recording").history.restarts
+    assert restarts == {("default", "Deployment", f"w{number}"): READY_AFTER for number in range(5)}
 
 
 def test_what_was_read_is_not_asked_again(run: Run, prometheus: FakePrometheus) -> None:

@@ -65,7 +65,7 @@ def build(
         options=EvictorOptions(
             prefix=prefix,
             window=settings.windows.lengths[0],
-            lag=_lag(settings),
+            lag=lag_of(settings),
             acts=acts,
             grace_period=eviction.grace_period,
             ready_within=eviction.ready_within,
@@ -114,7 +114,7 @@ def _budgeted(settings: Settings) -> frozenset[WorkloadKey]:
     return frozenset((namespace, "Deployment", name) for namespace, name in names)
 
 
-def _lag(settings: Settings) -> float:
+def lag_of(settings: Settings) -> float:
     """Seconds over which a sample itself is a mean: presets ask for rates of all but memory."""
     rates = any(resource.name != "memory" for resource in settings.telemetry.resources)
     if not rates or settings.telemetry.source != "prometheus":
