@@ -1,7 +1,6 @@
 import gc
 import json
 import sys
-import threading
 import time
 from typing import Any
 
@@ -12,7 +11,7 @@ from hypothesis import strategies as st
 from structlog.testing import capture_logs
 
 from ballast.cluster.objects import wire
-from ballast.cluster.objects.decoding import Shared, annotation_filter, node_reader, pod_reader, to_pod
+from ballast.cluster.objects.decoding import Shared, annotation_filter, give_way, node_reader, pod_reader, to_pod
 from ballast.model.node import Taint
 from ballast.model.pod import Owner, Pod
 
@@ -216,30 +215,18 @@ def test_more_annotation_keys_can_be_kept() -> None:
     ]
 
 
-def test_others_have_their_turn_while_a_page_is_read() -> None:
-    """With a switch interval of seconds they have none but those they are given."""
-    reader, body = pod_reader(lambda key: False), json.dumps({"items": [{"metadata": {"name": "p"}}] * 250}).encode()
-    turns, began, over = [0], threading.Event(), threading.Event()
+def test_others_have_their_turn_before_each_piece_of_a_page() -> None:
+    turns: list[str] = []
+    reader = pod_reader(lambda key: False, lambda: turns.append("turn"))
+    pods, _ = reader.page(json.dumps({"items": [{"metadata": {"name": "p"}}] * 260}).encode())
+    assert (len(pods), len(turns)) == (260, 11)
 
-    def other() -> None:
-        began.set()
-        while not over.is_set():
-            turns[0] += 1
-            time.sleep(0)
 
-    thread, before = threading.Thread(target=other), sys.getswitchinterval()
-    thread.start()
-    began.wait(10)
-    sys.setswitchinterval(5.0)
-    try:
-        start = turns[0]
-        pods, _ = reader.page(body)
-        given = turns[0] - start
-    finally:
-        sys.setswitchinterval(before)
-        over.set()
-        thread.join()
-    assert (len(pods), given > 1) == (250, True)
+def test_a_turn_releases_the_interpreter_without_a_pause(monkeypatch: pytest.MonkeyPatch) -> None:
+    pauses: list[float] = []
+    monkeypatch.setattr(time, "sleep", pauses.append)
+    give_way()
+    assert pauses == [0]
 
 
 def requests(document: dict[str, Any]) -> dict[str, float]:
