@@ -3,6 +3,7 @@
 import socket
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -95,6 +96,7 @@ def telemetry(server: Dripping, timeout: float = DEADLINE) -> Any:
 
 
 def watching(server: Dripping) -> Any:
+    """Raises Unreachable also where the machine is too busy for the headers to come within the deadline."""
     api = KubeApi(lambda: configuration(server.url), Metrics(), DEADLINE)
     return api.stream("/api/v1/nodes", {"watch": "true"}, idle=60.0)
 
@@ -120,12 +122,14 @@ def test_a_dripping_server_costs_a_watch_the_deadline_of_its_headers(
 
 def test_the_lines_of_a_watch_have_no_deadline(dripping: Callable[..., Dripping]) -> None:
     server, clock = dripping(HEAD + b"Connection: close\r\n\r\n", b"{}\n"), SystemClock()
-    began = clock.monotonic()
-    with watching(server) as lines:
-        for line in lines:
-            assert line == b"{}"
-            if clock.monotonic() - began > 3 * DEADLINE:
-                return
+    for _ in range(20):
+        with suppress(Unreachable), watching(server) as lines:
+            opened = clock.monotonic()
+            for line in lines:
+                assert line == b"{}"
+                if clock.monotonic() - opened > 3 * DEADLINE:
+                    return
+            break
     raise AssertionError("the watch ended early")
 
 
