@@ -18,7 +18,7 @@ test: $(DEV)  ## the core, and the shell with fakes: two minutes
 	HYPOTHESIS_PROFILE=quick $(BIN)/pytest -n 4 -m "not slow" tests/unit $(ARGS)
 
 test-slow: $(DEV)  ## the rest of what needs Python, a browser or helm, and properties at length; with coverage
-	$(BIN)/pytest -n 2 -m "slow or hypothesis" --cov --cov-report= $(ARGS)
+	$(BIN)/pytest -n 2 --timeout 600 -m "slow or hypothesis" --cov --cov-report= $(ARGS)
 	$(BIN)/coverage report
 
 test-cluster: $(DEV)  ## against the real control plane, Prometheus and node_exporter
