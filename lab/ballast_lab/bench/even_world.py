@@ -55,18 +55,14 @@ class EvenWorld(World):
             found = [np.bincount(home, each, len(self.node_names)) for each in used]
         return np.asarray(np.round(np.stack(found, axis=1), 4), float)
 
-    def pod_usage(self, time: float) -> list[tuple[tuple[str, str], int, float, float]]:
-        """As `World.pod_usage`."""
-        with self.lock:
-            keys = [key for key, member in self.members.items() if member.running]
-            used = [self._used(resource, keys, time) for resource in ("cpu", "memory")]
-            cores, memory = float(self.usage.cores[0]), float(self.usage.memory[0])
-            return [
-                (key, self._home(key), cpu * cores, share * memory)
-                for key, cpu, share in zip(keys, used[0].tolist(), used[1].tolist(), strict=True)
-            ]
+    def use_of_pods(self, resource: str, keys: Sequence[tuple[str, str]], times: Floats) -> Floats:
+        """As `World.use_of_pods`: [pod, time]."""
+        if resource not in ("cpu", "memory"):
+            return super().use_of_pods(resource, keys, times)
+        whole = float(self.usage.cores[0] if resource == "cpu" else self.usage.memory[0])
+        return np.stack([whole * self._used(resource, keys, time) for time in times.tolist()], axis=1)
 
-    def _used(self, resource: str, keys: list[tuple[str, str]], time: float) -> Floats:
+    def _used(self, resource: str, keys: Sequence[tuple[str, str]], time: float) -> Floats:
         """[pod]: shares of a node."""
         shares = self._known()
         drawn = self._drawn[int(resource == "memory"), int(time // STEP) % _KNOTS]

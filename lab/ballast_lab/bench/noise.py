@@ -13,7 +13,7 @@ from ballast_lab.bench.even_world import noisy_day, overloaded_node
 from ballast_lab.bench.rows import Row
 
 WORLDS = ((5, 20), (40, 20), (200, 30))
-RELIEVED = ((3, 20), (12, 20), (40, 20))
+RELIEVED = ((6, 20), (12, 20), (40, 20))
 NOISES = (0.02, 0.05, 0.1)
 QUICK: dict[str, Any] = {"worlds": ((5, 20),), "noises": (0.1,), "hours": 1.0}
 

@@ -240,14 +240,15 @@ class PrometheusApi:
         world = self._world
         with world.lock:
             members = [(key, member) for key, member in world.members.items() if member.running]
-            each = world.usage.per_pod({"network": "receive", "disk": "transmit"}.get(resource, resource), times)
+            kind = {"network": "receive", "disk": "transmit"}.get(resource, resource)
+            used = world.use_of_pods(kind, [key for key, _ in members], times)
         newest = self._observations.newest(times)
         newest[times[None, :] - newest > parsed.oldest] = np.nan
         if parsed.counted is not None:
             return _counted(newest, [member.node for _, member in members])
         labels = []
         rows = []
-        for (namespace, name), member in members:
+        for row, ((namespace, name), member) in enumerate(members):
             node = world.node_names[member.node]
             full = {
                 "namespace": namespace,
@@ -259,11 +260,11 @@ class PrometheusApi:
             }
             if parsed.matches(full):
                 labels.append(json.dumps(parsed.shown(full), separators=(",", ":")))
-                rows.append(member)
+                rows.append(row)
         if not rows:
             return MetricTable([], np.empty((0, len(times))), np.empty((0, len(times)), dtype=bool))
-        ages = newest[[member.node for member in rows]]
-        values = ages if parsed.fresh else np.round(each[[member.profile for member in rows]], 4)
+        ages = newest[[members[row][1].node for row in rows]]
+        values = ages if parsed.fresh else np.round(used[rows], 4)
         return MetricTable(labels, values, ~np.isnan(ages))
 
 

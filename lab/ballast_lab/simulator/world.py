@@ -120,14 +120,17 @@ class World:
 
     def pod_usage(self, time: float) -> list[tuple[tuple[str, str], int, float, float]]:
         """((namespace, name), row of the node, cores, bytes) of every running pod at a Unix time."""
-        at = np.array([time])
         with self.lock:
-            cpu, memory = (self.usage.per_pod(resource, at)[:, 0].tolist() for resource in ("cpu", "memory"))
-            return [
-                (key, member.node, cpu[member.profile], memory[member.profile])
-                for key, member in self.members.items()
-                if member.running
-            ]
+            keys = [key for key, member in self.members.items() if member.running]
+            cpu, memory = (
+                self.use_of_pods(resource, keys, np.array([time]))[:, 0].tolist() for resource in ("cpu", "memory")
+            )
+            return [(key, self.members[key].node, *use) for key, *use in zip(keys, cpu, memory, strict=True)]
+
+    def use_of_pods(self, resource: str, keys: Sequence[tuple[str, str]], times: Floats) -> Floats:
+        """[pod, time]: what each of these pods uses, in the units of UsageProfile."""
+        each = self.usage.per_pod(resource, times)
+        return each[[self.members[key].profile for key in keys]]
 
     def follow(self, kind: Kind, change: StoreEvent) -> None:
         """A store listener: updates the allocated and used amounts when a pod is bound, starts or ends."""

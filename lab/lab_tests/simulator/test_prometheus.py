@@ -1,6 +1,7 @@
 import math
 from typing import Any
 
+import numpy as np
 import pytest
 
 from ballast_lab.simulator import EmbeddedCluster
@@ -166,6 +167,20 @@ def test_faults_of_prometheus_look_like_theirs(client: Client, cluster: Embedded
     faults.clear()
     faults.prometheus_stale(age=200)
     assert max(vector(client.prometheus(FRESH)).values()) <= clock.wall() - 200
+
+
+def test_prometheus_and_metrics_server_say_the_same_of_every_pod(client: Client, cluster: EmbeddedCluster) -> None:
+    world = cluster.world
+    use_of_workloads = world.use_of_pods
+    world.use_of_pods = lambda resource, keys, times: (  # type: ignore[method-assign]
+        use_of_workloads(resource, keys, times) * (1 + np.arange(len(keys)))[:, None]
+    )
+    query = 'sum by (namespace, pod) (rate(container_cpu_usage_seconds_total{container!=""}[120s]))'
+    result = client.prometheus(query).json["data"]["result"]
+    told = {(sample["metric"]["namespace"], sample["metric"]["pod"]): float(sample["value"][1]) for sample in result}
+    own = {key: cpu for key, _, cpu, _ in world.pod_usage(cluster.world.clock.wall())}
+    assert told.keys() == own.keys()
+    assert all(told[key] == pytest.approx(own[key], abs=1e-4) for key in own)
 
 
 def test_pods_are_joined_aged_and_told_apart(client: Client, cluster: EmbeddedCluster, clock: FakeClock) -> None:
