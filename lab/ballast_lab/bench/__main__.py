@@ -34,6 +34,7 @@ TOPICS = {
     "pays": "Moves that pay",
     "trace_day": "Days of recorded load under evictions",
     "rehearsal_truth": "Rehearsals beside what happened",
+    "rehearsal_size": "Rehearsing a week of a large cluster",
     "held": "What tests hold evictions to",
     "noise": "Noise alone, and a hot node",
     "consolidation": "Emptying nodes",

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -18,6 +18,11 @@ from ballast.base.errors import SettingsError, UsageError
 from ballast.base.text import duration
 from ballast.cli.output import Output, OutputOption
 from ballast.model import duration as durations
+from ballast_lab.cli.experiments import options
+
+if TYPE_CHECKING:
+    from ballast_lab.rehearse.advice import Candidate
+    from ballast_lab.rehearse.rehearsal import Span
 
 app = typer.Typer(rich_markup_mode=None, context_settings={"help_option_names": ["-h", "--help"]})
 
@@ -92,6 +97,8 @@ def rehearse(
             show_default=False,
         ),
     ] = None,
+    jobs: options.Jobs = 1,
+    backend: options.Backend = "processes",
     output: OutputOption = Output.TABLE,
 ) -> None:
     """Show what Ballast would have done over recorded days, beside what happened."""
@@ -118,9 +125,12 @@ def rehearse(
     named = {name: load(environment) for name, environment in environments.items()}
     first = next(iter(named))
     runs = rehearsing.runs_of(source.history, named[first], named, seconds)
-    grid = [] if bound is None else advising.candidates(source.history, environments[first], bound, seconds)
-    played = rehearsing.play(source, span, runs, _progress(), beside=[candidate.run for candidate in grid])
-    advice = None if bound is None else advising.advise(runs[0], runs[2], grid, bound, span)
+    changes = [] if bound is None else advising.grid_of(environments[first], bound, seconds)
+    played = rehearsing.play(source, span, runs, _progress())
+    grid, advice = [], None
+    if bound is not None:
+        grid = _play((recording, document, origin), span, environments[first], changes, jobs, backend)
+        advice = advising.advise(runs[0], runs[2], grid, bound, span)
     rehearsing.add_power(source, played, named)
     result = rehearsing.rehearsal(source, played, advice)
     body = rehearsing.encode(result)
@@ -133,6 +143,26 @@ def rehearse(
         typer.echo(line)
     if out is not None:
         typer.echo(f"The report is in {out / 'report.html'}.")
+
+
+def _play(
+    recording: tuple[Path, object, str],
+    span: Span,
+    environment: Mapping[str, str],
+    grid: Sequence[Mapping[str, str]],
+    jobs: int,
+    backend: str,
+) -> list[Candidate]:
+    """The candidates of the grid, one after the other or each by itself elsewhere."""
+    from ballast_lab.rehearse.advice import play_grid
+
+    if jobs == 1 and backend == "processes":
+        return play_grid(recording, span, environment, grid, _progress())
+    with options.spread(backend, jobs, "grid") as begin:
+        from ballast_lab.experiments.running import run
+
+        calls = [(recording, span, environment, [changes]) for changes in grid]
+        return [candidate for part in run(play_grid, calls, jobs, begin(len(calls))) for candidate in part]
 
 
 def _write(folder: Path, files: Mapping[str, bytes]) -> None:

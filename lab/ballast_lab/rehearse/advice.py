@@ -7,9 +7,10 @@ than each of them.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
+from pathlib import Path
 
 import numpy as np
 import yaml
@@ -17,46 +18,79 @@ import yaml
 from ballast.settings import load
 from ballast_lab.rehearse.ballast_run import BallastRun
 from ballast_lab.rehearse.course import Course
-from ballast_lab.rehearse.history import History
-from ballast_lab.rehearse.measures import DAY, HOUR, LEVELS, Estimate, estimate
-from ballast_lab.rehearse.rehearsal import Advice, Run, Span
+from ballast_lab.rehearse.measures import DAY, HOUR, LEVELS, Estimate, Measures, estimate
+from ballast_lab.rehearse.recording import open_recording
+from ballast_lab.rehearse.rehearsal import Advice, Run, Span, play
 
 HIGHS = (0.7, 0.8, 0.9)
-RELIEF, GAP = 0.2, 0.1
-"""How far LOW and TARGET_HIGH are below HIGH, as by default."""
+RELIEF, GAP, NARROW = 0.2, 0.1, 0.05
+"""How far LOW and TARGET_HIGH are below HIGH, as by default; and how far TARGET_HIGH is where targets may be fuller."""
 PLANNERS = ("relieve", "relieve,redistribute,rebalance")
 PARTS = (1.0, 0.5)
 """Of the evictions that are allowed, how many the rate permits."""
 LEVEL = LEVELS[0]
+EVICTION, LENGTHS = "BALLAST_EVICTION__", "BALLAST_WINDOWS__LENGTHS"
+SHOWN = ("HIGH", "TARGET_HIGH", "PLANNERS", "RATE", "LENGTHS")
+
+Progress = Callable[[int, int], None]
 
 
 @dataclass(frozen=True)
 class Candidate:
-    """Settings of the grid, as environment variables."""
+    """Settings of the grid, as environment variables, and what came of them."""
 
     changes: Mapping[str, str]
-    run: BallastRun
+    measures: Measures
 
 
-def candidates(history: History, environment: Mapping[str, str], bound: float, step: float) -> list[Candidate]:
-    """Runs of the grid over the settings of `environment`; none can evict more than `bound` pods within a day.
+def grid_of(environment: Mapping[str, str], bound: float, step: float) -> list[Mapping[str, str]]:
+    """What the candidates change of the settings of `environment`; none can evict more than `bound` pods within a day.
+
+    Beside HIGH, planners and rate, each HIGH is tried with fuller targets, and with the shortest window first, if it
+    has enough samples. Raises SettingsError where the settings go with none of it.
+    """
+    windows = load(environment).windows
+    grid = [_changes(high, planners, bound * part, {}) for high, planners, part in product(HIGHS, PLANNERS, PARTS)]
+    for high in HIGHS:
+        grid.append(_changes(high, PLANNERS[1], bound, {f"{EVICTION}TARGET_HIGH": f"{high - NARROW:g}"}))
+        if step * windows.min_samples <= min(windows.lengths):
+            quick = {LENGTHS: ",".join(length.text for length in sorted(windows.lengths))}
+            grid.append(_changes(high, PLANNERS[1], bound, quick))
+    for changes in grid:
+        load({**environment, **changes})
+    return grid
+
+
+def _changes(high: float, planners: str, a_day: float, other: Mapping[str, str]) -> Mapping[str, str]:
+    return {
+        f"{EVICTION}HIGH": f"{high:g}",
+        f"{EVICTION}LOW": f"{high - RELIEF:g}",
+        f"{EVICTION}TARGET_HIGH": f"{high - GAP:g}",
+        f"{EVICTION}PLANNERS": planners,
+        f"{EVICTION}RATE": rate(a_day),
+        **other,
+    }
+
+
+def play_grid(
+    recording: tuple[Path, object, str],
+    span: Span,
+    environment: Mapping[str, str],
+    grid: Sequence[Mapping[str, str]],
+    progress: Progress = lambda done, of: None,
+) -> list[Candidate]:
+    """Plays candidates side by side; `recording` is what `open_recording` takes, so any process or machine can do it.
 
     Publishing is left out where it does not decide where pods land: it takes most of the time.
     """
-    grid: list[Candidate] = []
-    for number, (high, planners, part) in enumerate(product(HIGHS, PLANNERS, PARTS)):
-        changes = {
-            "BALLAST_EVICTION__HIGH": f"{high:g}",
-            "BALLAST_EVICTION__LOW": f"{high - RELIEF:g}",
-            "BALLAST_EVICTION__TARGET_HIGH": f"{high - GAP:g}",
-            "BALLAST_EVICTION__PLANNERS": planners,
-            "BALLAST_EVICTION__RATE": rate(bound * part),
-        }
+    source, runs = open_recording(*recording), []
+    for number, changes in enumerate(grid):
         settings = load({**environment, **changes})
         if settings.eviction.landing == "extender":
             settings = load({**environment, **changes, "BALLAST_PUBLISHING__MODE": "off"})
-        grid.append(Candidate(changes, BallastRun(f"grid-{number}", Course(history, settings), settings, step)))
-    return grid
+        runs.append(BallastRun(f"grid-{number}", Course(source.history, settings), settings, span.step))
+    play(source, span, runs, progress)
+    return [Candidate(changes, run.measures) for changes, run in zip(grid, runs, strict=True)]
 
 
 def rate(a_day: float) -> str:
@@ -66,33 +100,34 @@ def rate(a_day: float) -> str:
 
 def advise(before: Run, today: Run, grid: Sequence[Candidate], bound: float, span: Span) -> Advice:
     """The candidate with the fewest hot node-hours, if it is clearly better than the settings of today."""
-    days = max((span.end - span.begin) / DAY, 1.0)
-    best = min(grid, key=lambda each: (hours(each.run), sum(each.run.measures.evictions.values()), each.run.name))
-    allowed = sum(today.measures.evictions.values()) <= bound * days
-    reference = today if allowed else before
-    fewer = difference(reference, best.run, span.step)
+    best = min(grid, key=lambda each: (hours(each.measures), evictions_a_day(each.measures, span)))
+    allowed = evictions_a_day(today.measures, span) <= bound
+    reference = (today if allowed else before).measures
+    fewer = difference(reference, best.measures, span.step)
     named = f"{today.name} has" if allowed else f"as it was there were (with {today.name} there are too many evictions)"
     was = f"{hours(reference):.1f}"
     if fewer.low <= 0:
-        return Advice(
-            {}, f"nothing in the grid is clearly better: {named} {hours(reference):.1f} node-hours above 80 %"
-        )
-    a_day = sum(best.run.measures.evictions.values()) / days
+        return Advice({}, f"nothing in the grid is clearly better: {named} {was} node-hours above 80 %")
     return Advice(
         dict(best.changes),
-        f"{hours(best.run):.1f} node-hours above 80 % with {a_day:.1f} evictions a day, where {named} "
-        f"{was}: {fewer.value:.1f} fewer ({fewer.low:.1f} to {fewer.high:.1f})",
+        f"{hours(best.measures):.1f} node-hours above 80 % with {evictions_a_day(best.measures, span):.1f} evictions a "
+        f"day, where {named} {was}: {fewer.value:.1f} fewer ({fewer.low:.1f} to {fewer.high:.1f})",
     )
 
 
-def hours(run: Run) -> float:
+def hours(measures: Measures) -> float:
     """Node-hours above 80 %."""
-    return run.measures.node_hours(LEVEL).value
+    return measures.node_hours(LEVEL).value
 
 
-def difference(reference: Run, run: Run, step: float) -> Estimate:
+def evictions_a_day(measures: Measures, span: Span) -> float:
+    """Of a time shorter than a day: all of them."""
+    return sum(measures.evictions.values()) / max((span.end - span.begin) / DAY, 1.0)
+
+
+def difference(reference: Measures, other: Measures, step: float) -> Estimate:
     """How many hot node-hours fewer than the reference a run has, by the same blocks of time."""
-    hot = np.array(reference.measures.hot[LEVEL], float) - np.array(run.measures.hot[LEVEL], float)
+    hot = np.array(reference.hot[LEVEL], float) - np.array(other.hot[LEVEL], float)
     return estimate(hot * step / HOUR, step, total=True)
 
 
@@ -105,15 +140,17 @@ def helm_values(advice: Advice) -> str:
     return yaml.safe_dump({"settings": parts}, sort_keys=False) if parts else ""
 
 
+def curve(runs: Sequence[Run], grid: Sequence[Candidate], span: Span) -> list[tuple[float, float, int]]:
+    """(evictions a day, hot node-hours, which colour) of each run and of the grid, the fewest evictions first."""
+    colours = [*enumerate(run.measures for run in runs), *((-1, each.measures) for each in grid)]
+    return sorted((evictions_a_day(measures, span), hours(measures), colour) for colour, measures in colours)
+
+
 def tradeoff(grid: Sequence[Candidate], span: Span) -> list[list[str]]:
-    """Rows of the curve: evictions a day, hot node-hours, and the settings; the fewest evictions first."""
-    days = max((span.end - span.begin) / DAY, 1.0)
-    rows = sorted((sum(each.run.measures.evictions.values()), hours(each.run), each.run.name, each) for each in grid)
-    return [
-        [
-            f"{evictions / days:.1f}",
-            f"{hot:,.1f}",
-            *(each.changes[f"BALLAST_EVICTION__{name}"] for name in ("HIGH", "PLANNERS", "RATE")),
-        ]
-        for evictions, hot, _, each in rows
-    ]
+    """The rows of the grid: evictions a day, hot node-hours, and the settings; the fewest evictions first."""
+    rows = []
+    for each in sorted(grid, key=lambda one: (evictions_a_day(one.measures, span), hours(one.measures))):
+        shown = {name.rpartition("__")[2]: value for name, value in each.changes.items()}
+        numbers = [f"{evictions_a_day(each.measures, span):.1f}", f"{hours(each.measures):,.1f}"]
+        rows.append([*numbers, *(shown.get(name, "as today") for name in SHOWN)])
+    return rows

@@ -279,14 +279,14 @@ def _budget(row: Row, path: Path) -> DisruptionBudget:
     try:
         selector = parse(str(row["selector"])) if row["selector"] else None
         return DisruptionBudget(str(row["namespace"]), str(row["name"]), selector, int(float(row["allowed"] or 0)))
-    except ValueError as error:
+    except (ValueError, OverflowError) as error:
         raise BadFile(f"{path}: budget {row.get('name')}: {error}.") from None
 
 
 def _node(row: Row, path: Path) -> tuple[Node, float, float]:
     name = str(row["node"])
     try:
-        whole = {resource: quantity(row[resource]) for resource in RESOURCES}
+        whole = {resource: quantity(row[resource] or "") for resource in RESOURCES}
         whole["pods"] = _number(row, "pods", MOST_PODS)
         capacity = {resource: _number(row, f"{resource}_capacity", whole[resource]) for resource in RESOURCES}
         start, end = _number(row, "start", 0.0), _number(row, "end", math.inf)
@@ -350,7 +350,7 @@ def _stay(
         shape = shared.shape(quantity(row.get("cpu") or 0), quantity(row.get("memory") or 0))
         ready = _number(row, "ready", math.nan)
         priority = int(_number(row, "priority", 0.0))
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise BadFile(f"{path}: pod {namespace}/{name}: {error}.") from None
     own = by_name.get(f"{namespace}/{name}")
     like = own or by_owner.get((namespace, kind, workload))

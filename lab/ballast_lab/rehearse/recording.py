@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import msgspec
@@ -31,6 +31,8 @@ from ballast_lab.rehearse.tables import Batch
 HEAD_FILE = "recording.json"
 VERSION = 1
 NODE_USAGE, POD_USAGE = "node_usage", "pod_usage"
+NEWEST = 253_402_300_799.0
+"""The last second of the year 9999: what is beyond is no time in seconds."""
 HELD = 1.5
 """Distances of samples over which the last one still counts."""
 
@@ -108,9 +110,12 @@ class _Track:
         return np.where(self._times > time - self._hold, self.latest, np.nan)
 
     def _next(self) -> bool:
-        self._batch = batch = next(self._batches, None)
+        batch = next(self._batches, None)
         if batch is None:
             return False
+        # What no node or pod can use is not known.
+        possible = np.isfinite(batch.values) & (batch.values >= 0)
+        self._batch = replace(batch, values=np.where(possible, batch.values, np.nan))
         times = batch.times
         if len(times) and (not np.isfinite(times).all() or times[0] < self._latest or (np.diff(times) < 0).any()):
             raise BadFile(f"{self._path}: the rows are not in the order of time. Sort them by the column time.")
@@ -145,15 +150,23 @@ def open_recording(folder: Path, cluster: object = None, source: str = "") -> Re
 def _head(folder: Path) -> Head:
     path = folder / HEAD_FILE
     if not path.is_file():
-        return _measured_head(_table(folder, NODE_USAGE))
+        path = _table(folder, NODE_USAGE)
+        return _checked(_measured_head(path), path)
     try:
         head = msgspec.json.decode(path.read_bytes(), type=Head)
     except (OSError, msgspec.DecodeError) as error:
         raise BadFile(f"{path}: {error}. Record it again.") from None
     if head.version != VERSION:
         raise BadFile(f"{path}: version {head.version} is not known here; {VERSION} is. Record it again.")
-    if not head.begin < head.end or not head.step > 0:
-        raise BadFile(f"{path}: from has to be before to, and step above 0. Record it again.")
+    return _checked(head, path)
+
+
+def _checked(head: Head, path: Path) -> Head:
+    if not 0 <= head.begin < head.end <= NEWEST or not head.step > 0:
+        raise BadFile(
+            f"{path} goes from {head.begin:g} to {head.end:g} in steps of {head.step:g} s. Times are Unix seconds, the "
+            "begin is before the end, and the step is above 0."
+        )
     return head
 
 

@@ -151,16 +151,9 @@ def runs_of(history: History, today: Settings, named: Mapping[str, Settings], st
 
 
 def play(
-    recording: Recording,
-    span: Span,
-    runs: Sequence[Run],
-    progress: Callable[[int, int], None] = lambda done, of: None,
-    beside: Sequence[Run] = (),
+    recording: Recording, span: Span, runs: Sequence[Run], progress: Callable[[int, int], None] = lambda done, of: None
 ) -> Played:
-    """All runs see each step before the next is read; so do those `beside`, which are no part of the result.
-
-    Raises BadFile where nothing of the nodes is known.
-    """
+    """All runs see each step before the next is read. Raises BadFile where nothing of the nodes is known."""
     # What is there now stays until the end: the collector need not look at it again and again.
     gc.collect()
     gc.freeze()
@@ -169,7 +162,7 @@ def play(
     every = math.ceil(span.steps / COLUMNS)
     first = runs[0].course
     for number, use in enumerate(recording.play(span.begin, span.end, span.step)):
-        for run in (*runs, *beside):
+        for run in runs:
             run.advance(use)
         here = first.running()
         expected += len(here)
@@ -183,7 +176,7 @@ def play(
         raise BadFile(
             f"{recording.folder}: no node has any use at that time. Are the names in {NODE_USAGE} those of the nodes?"
         )
-    for run in (*runs, *beside):
+    for run in runs:
         run.finish()
     return Played(runs, span, recording.head.unknown, missing / max(expected, 1), kept)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from importlib.resources import files
@@ -12,15 +13,15 @@ import msgspec
 import numpy as np
 
 from ballast.model.sample import Floats
-from ballast_lab.rehearse.advice import Candidate, helm_values, tradeoff
-from ballast_lab.rehearse.measures import Estimate
-from ballast_lab.rehearse.rehearsal import Played, Rehearsal, RunResult
+from ballast_lab.rehearse.advice import SHOWN, Candidate, curve, helm_values, tradeoff
+from ballast_lab.rehearse.measures import HOUR, Estimate
+from ballast_lab.rehearse.rehearsal import COLUMNS, Played, Rehearsal, RunResult
 from ballast_lab.rehearse.summary import summarise
 
 POINTS = 400
 """Points of a line, at most."""
 HOURS = 24 * 7
-"""Bars of evictions, at most."""
+"""Times of which evictions are summed, at most."""
 FULL = 200
 """The byte that stands for a load of 1 in the picture of nodes; 255 is unknown."""
 
@@ -28,9 +29,9 @@ FULL = 200
 def render(result: Rehearsal, played: Played, grid: Sequence[Candidate] = ()) -> str:
     """The whole page, with the curve of the `grid`. Nothing is fetched when it is opened."""
     page = files("ballast_lab.rehearse").joinpath("report.html").read_text(encoding="utf-8")
-    data = msgspec.json.encode(_pictures(result, played)).decode().replace("<", "\\u003c")
+    data = msgspec.json.encode(_pictures(played, grid)).decode().replace("<", "\\u003c")
     parts = {
-        "title": f"Rehearsal from {result.begin} to {result.end}",
+        "title": f"Rehearsal, {_minute(result.begin)} to {_minute(result.end)} UTC",
         "summary": "".join(f"<li>{escape(line)}</li>" for line in summarise(result)),
         "tables": "".join((*_advice(result, played, grid), *_tables(result))),
         "data": data,
@@ -40,20 +41,29 @@ def render(result: Rehearsal, played: Played, grid: Sequence[Candidate] = ()) ->
     return page
 
 
-def _pictures(result: Rehearsal, played: Played) -> Mapping[str, Any]:
+def _minute(stamp: str) -> str:
+    return stamp[:16].replace("T", " ")
+
+
+def _pictures(played: Played, grid: Sequence[Candidate]) -> Mapping[str, Any]:
     """What the script of the page draws."""
-    span = played.span
-    names = [run.name for run in played.runs]
+    span, measures = played.span, [run.measures for run in played.runs]
+    hours = math.ceil((span.end - span.begin) / HOUR / HOURS)
+    # Times whose sum is one step of the stairs.
+    bin_size = max(1, round(hours * HOUR / span.step))
     return {
         "from": span.begin,
         "to": span.end,
-        "step": span.step,
-        "names": names,
-        "hottest": [_thinned(np.array(run.measures.p99)) for run in played.runs],
-        "hot": [_summed(np.array(run.measures.hot["0.8"], float) * span.step / 3600) for run in played.runs],
-        "evictions": [_summed(np.array(run.measures.by_time, float)) for run in played.runs],
+        "names": [run.name for run in played.runs],
+        "hottest": [_thinned(np.array(each.p99)) for each in measures],
+        "hours": hours,
+        "bin": bin_size / span.steps,
+        "hot": [_summed(np.array(each.hot["0.8"], float) * span.step / HOUR, bin_size) for each in measures],
+        "evictions": [_summed(np.array(each.by_time, float), bin_size) for each in measures],
         "nodes": len(played.runs[0].course.history.nodes),
-        "loads": [_bytes(played.loads[name]) for name in names],
+        "every": math.ceil(span.steps / COLUMNS) * span.step,
+        "loads": [_bytes(played.loads[run.name]) for run in played.runs],
+        "curve": curve(played.runs, grid, span) if grid else (),
     }
 
 
@@ -64,8 +74,9 @@ def _thinned(values: Floats) -> list[float | None]:
     return [None if value is None else round(value, 4) for value in highest]
 
 
-def _summed(values: Floats) -> list[float]:
-    return [round(float(part.sum()), 3) for part in np.array_split(values, min(HOURS, len(values)))]
+def _summed(values: Floats, size: int) -> list[float]:
+    """Of `size` times each; less than half of that at the end belongs to the last."""
+    return [round(float(part.sum()), 3) for part in np.split(values, range(size, len(values) - size // 2, size))]
 
 
 def _bytes(loads: Sequence[Any]) -> str:
@@ -84,8 +95,12 @@ def _advice(result: Rehearsal, played: Played, grid: Sequence[Candidate]) -> Ite
     if advice.settings:
         variables = "\n".join(f"{name}={value}" for name, value in advice.settings.items())
         yield f"<pre>{escape(variables)}</pre><pre>{escape(helm_values(advice))}</pre>"
-    head = ["Evictions a day", "Node-hours above 80 %", "HIGH", "PLANNERS", "RATE"]
-    yield _table(head, tradeoff(grid, played.span))
+    yield (
+        '<p class="soft">Evictions a day to the right, node-hours above 80 % upwards: as it was, each settings, and '
+        "the grid in the last colour. The line joins what is best with as many evictions.</p>"
+        '<svg id="curve" height="240" role="img" aria-label="Node-hours above 80 percent by evictions a day"></svg>'
+    )
+    yield _table(["Evictions a day", "Node-hours above 80 %", *SHOWN], tradeoff(grid, played.span))
 
 
 def _tables(result: Rehearsal) -> Iterable[str]:
@@ -117,7 +132,7 @@ def _tables(result: Rehearsal) -> Iterable[str]:
         for run in runs
         for workload, count in list(run.evictions.by_workload.items())[:10]
     ]
-    yield _table(["Run", "Workload", "Evictions"], rows)
+    yield f'<div class="words">{_table(["Run", "Workload", "Evictions"], rows)}</div>'
     yield from _counts("Refusals by check", runs, lambda run: run.refused)
     yield "<h2>What cannot be known</h2>"
     yield _table(["What", "Share"], [[each.what, f"{each.share:.1%}"] for each in result.unknown])

@@ -147,6 +147,8 @@ def _parquet(path: Path, key: str, columns: Sequence[str]) -> Iterator[Batch]:
         for batch in chain.from_iterable(groups):
             named = batch.column(key)
             named = named if arrow.types.is_dictionary(named.type) else named.dictionary_encode()
+            if named.null_count:
+                raise BadFile(f"{path}: {named.null_count} rows have no {key}. Name it in each row, or remove them.")
             yield Batch(
                 _seconds(batch.column("time")),
                 named.dictionary.to_pylist(),
@@ -154,7 +156,9 @@ def _parquet(path: Path, key: str, columns: Sequence[str]) -> Iterator[Batch]:
                 np.stack([np.asarray(batch.column(name).to_numpy(zero_copy_only=False), float) for name in columns]),
             )
     except (OSError, ValueError, arrow.ArrowException) as error:
-        raise BadFile(f"{path} cannot be read: {' '.join(str(error).split())}. Record it again.") from None
+        raise BadFile(
+            f"{path} cannot be read: {' '.join(str(error).split())}. Remove it and record it again."
+        ) from None
 
 
 def _seconds(column: Any) -> Floats:
@@ -208,8 +212,8 @@ def _lines(path: Path) -> Iterator[tuple[int, list[str]]]:
     """Lines of a CSV file with their numbers. Raises BadFile where it cannot be read."""
     opened = gzip.open if path.suffix == ".gz" else open
     try:
-        with opened(path, "rt", encoding="utf-8", newline="") as file:
-            yield from enumerate(csv.reader(file), 1)
+        with opened(path, "rt", encoding="utf-8-sig", newline="") as file:
+            yield from ((number, line) for number, line in enumerate(csv.reader(file), 1) if line)
     except (OSError, EOFError, zlib.error, UnicodeDecodeError, csv.Error) as error:
         raise BadFile(f"{path} cannot be read: {error}. Record it again.") from None
 

@@ -2,6 +2,7 @@
 
 import json
 import math
+import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -37,6 +38,8 @@ class FakePrometheus:
     asked_until: float = math.inf
     renamed: float = math.inf
     clusters: tuple[str, ...] = ()
+    slowly: float = 0.0
+    """Seconds that each answer takes."""
     queries: list[tuple[str, int]] = field(default_factory=list)
     """(query, times) of each."""
 
@@ -58,6 +61,7 @@ class FakePrometheus:
         if len(self.queries) >= self.asked_until:
             return Response("", 503)
         self.queries.append((asked["query"], len(times)))
+        time.sleep(self.slowly)
         series = [(labels, points) for labels, points in self._series(asked["query"], times) if points]
         if len(times) > 1 and sum(len(points) for _, points in series) > self.most:
             code, text = self.refusal

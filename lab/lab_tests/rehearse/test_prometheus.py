@@ -4,6 +4,9 @@ import json
 import math
 import os
 import shutil
+import subprocess
+import sys
+import time
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -123,6 +126,28 @@ def test_a_recording_is_resumed_after_a_kill(
     resumed = run("--recording", out, "-o", "json")
     whole = run("--prometheus", prometheus.url, *SPAN, "-o", "json")
     assert resumed[:2] == whole[:2]
+
+
+@pytest.mark.slow
+def test_the_cache_survives_a_kill(run: Run, prometheus: FakePrometheus, cache: Path, tmp_path: Path) -> None:
+    """SIGKILL when the first part is there: the same command goes on, and says what it says without a kill."""
+    command = [sys.executable, "-m", "ballast", "rehearse", "--prometheus", prometheus.url, *map(str, SPAN)]
+    parts = "*/*_usage/*-*.parquet"
+    prometheus.slowly = 0.05
+    with subprocess.Popen(
+        command, env={**os.environ, "XDG_CACHE_HOME": str(cache)}, stdout=subprocess.DEVNULL
+    ) as process:
+        while not list(cache.rglob(parts)):
+            assert process.poll() is None
+            time.sleep(0.01)
+        process.kill()
+    kept = {path: path.stat().st_mtime_ns for path in cache.rglob(parts)}
+    prometheus.slowly = 0.0
+    code, resumed, err = run("--prometheus", prometheus.url, *SPAN, "-o", "json")
+    assert code == 0, err
+    assert {path: path.stat().st_mtime_ns for path in kept} == kept
+    shutil.rmtree(cache)
+    assert run("--prometheus", prometheus.url, *SPAN, "-o", "json")[1] == resumed
 
 
 @pytest.mark.parametrize("refusal", [(422, TOO_MANY), (400, TOO_MANY), (400, TOO_FINE)])
@@ -261,16 +286,27 @@ def test_another_step_needs_another_folder(run: Run, prometheus: FakePrometheus,
     assert "Give that or another folder" in err
 
 
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="a device that is always full")
+@pytest.mark.parametrize("arrow", [True, False])
 def test_a_full_disk_is_a_sentence(
-    run: Run, prometheus: FakePrometheus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    run: Run, prometheus: FakePrometheus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arrow: bool
 ) -> None:
-    def full(*_: object) -> None:
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(recorder.tables, "write_part", full)
-    code, _, err = run("record", "--prometheus", prometheus.url, *SPAN, "--out", tmp_path / "r")
+    """What is there stays, and the same command goes on once there is room."""
+    whole, out = tmp_path / "whole", tmp_path / "r"
+    monkeypatch.setattr(recorder.tables, "find_spec", lambda name: arrow or None)
+    command = ("record", "--prometheus", prometheus.url, *SPAN, "--out")
+    assert run(*command, whole)[0] == 0
+    last = max((whole / "pod_usage").iterdir())
+    full = out / "pod_usage" / f"{last.name}.new"
+    full.parent.mkdir(parents=True)
+    full.symlink_to("/dev/full")
+    code, _, err = run(*command, out)
     assert code == 1
     assert "is full. What is recorded stays: free some space, and run the same command again" in err
+    assert len(list((out / "node_usage").iterdir())) == len(list((whole / "node_usage").iterdir()))
+    full.unlink(missing_ok=True)
+    assert run(*command, out)[0] == 0
+    assert run("--recording", out, "-o", "json")[1] == run("--recording", whole, "-o", "json")[1]
 
 
 def test_a_prometheus_that_is_not_there_is_a_sentence(run: Run) -> None:

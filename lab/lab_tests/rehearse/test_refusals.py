@@ -5,9 +5,11 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
+import pyarrow
 import pytest
+from pyarrow import parquet
 
-from lab_tests.rehearse.worlds import hot_world
+from lab_tests.rehearse.worlds import BEGIN, hot_world
 from tests.worlds.commands import Run
 
 
@@ -53,6 +55,18 @@ def _write(name: str, text: str) -> Callable[[Path], object]:
     return lambda folder: (folder / name).write_text(text)
 
 
+def _in_milliseconds(folder: Path) -> None:
+    (folder / "recording.json").unlink()
+    head, *rows = (folder / "node_usage.csv").read_text().splitlines()
+    _write("node_usage.csv", "\n".join([head, *(row.replace(".0,", "000,", 1) for row in rows)]))(folder)
+
+
+def _without_a_name(folder: Path) -> None:
+    (folder / "node_usage.csv").unlink()
+    table = {"time": [BEGIN, BEGIN], "node": ["n1", None], "cpu": [1.0, 1.0], "memory": [1.0, 1.0]}
+    parquet.write_table(pyarrow.table(table), folder / "node_usage.parquet")
+
+
 @pytest.mark.parametrize(
     ("damage", "says"),
     [
@@ -67,7 +81,13 @@ def _write(name: str, text: str) -> Callable[[Path], object]:
         (_write("nodes.csv", "node,cpu,memory\nn1,1,1\nn1,1,1\n"), "n1 is listed twice"),
         (_write("recording.json", "{"), "recording.json"),
         (_write("recording.json", json.dumps({"version": 2, "from": 0, "to": 9, "step": 1})), "version 2"),
-        (_write("recording.json", json.dumps({"from": 9, "to": 0, "step": 1})), "from has to be before to"),
+        (_write("recording.json", json.dumps({"from": 9, "to": 0, "step": 1})), "the begin is before the end"),
+        (_write("recording.json", json.dumps({"from": 0, "to": 1e308, "step": 60})), "Times are Unix seconds"),
+        (_in_milliseconds, "Times are Unix seconds"),
+        (_write("nodes.csv", "node,cpu,memory\nn1,,\n"), "'' is not a Kubernetes quantity"),
+        (_write("pods.csv", "namespace,pod,node,priority\nshop,a,n1,1e400\n"), "pod shop/a: cannot convert"),
+        (_write("budgets.csv", "namespace,name,selector,allowed\nshop,a,app=b,inf\n"), "budget a: cannot convert"),
+        (_without_a_name, "1 rows have no node"),
     ],
 )
 def test_a_damaged_recording_exits_1(run: Run, tmp_path: Path, damage: Callable[[Path], object], says: str) -> None:

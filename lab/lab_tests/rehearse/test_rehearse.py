@@ -1,6 +1,7 @@
 """`ballast rehearse --recording`: what it writes, what it says, and what it refuses."""
 
 import json
+import math
 from functools import partial
 from html.parser import HTMLParser
 from pathlib import Path
@@ -225,6 +226,25 @@ def test_silent_nodes_are_named_and_do_not_count(run: Run, tmp_path: Path) -> No
     assert by_name(document)["as-it-was"]["node_hours_above"]["0.8"]["value"] == pytest.approx(11 / 60, abs=0.02)
 
 
+@pytest.mark.parametrize("impossible", ["nan", "inf", "-inf", "-5"])
+def test_use_that_cannot_be_is_unknown(run: Run, tmp_path: Path, impossible: str) -> None:
+    """Of n1 in every second minute, and of all its pods always."""
+    folder = hot_world(60).write(tmp_path)
+    for table, row in (("node_usage", "n1"), ("pod_usage", "default/w")):
+        head, *lines = (folder / f"{table}.csv").read_text().splitlines()
+        lines = [
+            ",".join([*line.split(",")[:2], impossible, impossible])
+            if line.split(",")[1].startswith(row) and (table == "pod_usage" or int(line.split(".")[0]) // 60 % 2)
+            else line
+            for line in lines
+        ]
+        (folder / f"{table}.csv").write_text("\n".join([head, *lines]))
+    document = rehearsed(run, folder)
+    shares = {each["what"].partition(":")[0]: each["share"] for each in document["unknown"]}
+    assert shares["use of pods"] == 1.0
+    assert all(math.isfinite(run["deviation"]["cpu"]["value"]) for run in document["runs"])
+
+
 def test_pods_on_nodes_that_are_not_listed_are_named(run: Run, tmp_path: Path) -> None:
     world = hot_world(20)
     world.pods.append(RecordedPod("astray", "gone"))
@@ -255,7 +275,7 @@ def test_noise_alone_moves_nothing(run: Run, tmp_path: Path) -> None:
 def test_advice_keeps_its_bound_and_is_clearly_better(run: Run, tmp_path: Path) -> None:
     """Today's settings see no node as hot; the grid does."""
     (tmp_path / "blind.yaml").write_text("eviction: {high: 0.99, low: 0.97, target_high: 0.98, planners: relieve}\n")
-    folder = hot_world(180).write(tmp_path / "r")
+    folder = hot_world(90).write(tmp_path / "r")
     document = rehearsed(run, folder, "--settings", tmp_path / "blind.yaml", "--at-most", "6/d", "--out", tmp_path)
     advice = document["advice"]
     assert list(advice) == ["settings", "why"]
@@ -266,6 +286,12 @@ def test_advice_keeps_its_bound_and_is_clearly_better(run: Run, tmp_path: Path) 
     page = (tmp_path / "report.html").read_text()
     assert f"BALLAST_EVICTION__HIGH={advice['settings']['BALLAST_EVICTION__HIGH']}" in page
     assert "settings:\n  eviction:\n    high:" in page
+
+
+def test_advice_is_the_same_from_several_processes(run: Run, tmp_path: Path) -> None:
+    folder = hot_world(30).write(tmp_path)
+    options = ("--recording", folder, "--at-most", "6/d", "-o", "json")
+    assert run(*options, "--jobs", "2") == run(*options)
 
 
 def test_advice_keeps_the_settings_where_nothing_is_hot(run: Run, tmp_path: Path) -> None:
