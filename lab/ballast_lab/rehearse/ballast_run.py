@@ -20,6 +20,7 @@ from ballast.base.metrics import Metrics
 from ballast.eviction.check_input import LOOKED_NOWHERE, CheckInput
 from ballast.eviction.checks.acting import cluster_trouble
 from ballast.eviction.facts import ClusterObjects, Facts
+from ballast.eviction.feasibility import EMPTY, handed_over
 from ballast.eviction.gate import NUMBER, ROWS, Gate
 from ballast.eviction.history import History as Remembered
 from ballast.eviction.history import Tally
@@ -91,6 +92,8 @@ class BallastRun:
         assert self._evictions is not None
         for plan in self._evictions.plan(snapshot):
             self.measures.refused.update(plan.refused)
+            if plan.empty is not None:
+                self.course.mark_empty(plan.empty, f"{self._settings.publishing.prefix}/{EMPTY}")
             for workload in self._evictions.carry_out(plan):
                 self.measures.evicted(plan.kind, workload)
 
@@ -217,7 +220,8 @@ class Evictions:
         self._errors.observe(snapshot)
 
     def plan(self, snapshot: Snapshot) -> Iterator[EvictionPlan]:
-        """The plans of a cycle in order, until one has steps; none while it is not time."""
+        """The plans of a cycle in order, until one has steps; after it those of marked nodes, without steps. None while
+        it is not time."""
         now = self._course.time
         if now < self._next or settling(self._cycles) is not None:
             return
@@ -312,7 +316,10 @@ class Evictions:
         error = None if moment.error is None else moment.error[:, columns]
         layout = self._course.arrange(moment.load[:, columns], error, picked)
         peak = None if moment.peak is None else moment.peak[:, columns]
+        late = False
         for wish in wishes:
+            if late and not (planner(wish.kind).whole_nodes and self._marked(wish)):
+                continue
             most = wish.most.of(len(layout.pods))
             aims = wish.aims if most is None else replace(wish.aims, max_moves=most)
             self._gate = Gate(arranged.facts, wish.rules, moment.history)
@@ -320,9 +327,11 @@ class Evictions:
             if not plan.steps and len(layout.pods) > MANY:
                 window = float(self._settings.windows.lengths[0])
                 self._idle[wish.kind] = (moment.now + window, self._hot_enough())
-            yield plan
-            if plan.steps:
-                return
+            yield replace(plan, steps=()) if late else plan
+            late = late or bool(plan.steps)
+
+    def _marked(self, wish: RequestedPlan) -> bool:
+        return any(handed_over(node, wish.rules.prefix) for node in self._course.nodes)
 
     def carry_out(self, plan: EvictionPlan) -> Iterator[str]:
         """Evicts; the replacement uses what the pod used from the next step on, and is Ready then or as late as pods of

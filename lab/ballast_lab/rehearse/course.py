@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 import msgspec
 import numpy as np
 
+from ballast.model.node import Node, Taint
 from ballast.model.pod import Pod
 from ballast.model.sample import Bools, Floats, Ints
 from ballast.placement.planners.layout import Layout, layout
@@ -26,6 +27,8 @@ class Course:
 
     def __init__(self, history: History, settings: Settings) -> None:
         self.history = history
+        self.nodes: list[Node] = list(history.nodes)
+        """As they are now: those that are to be empty carry a taint."""
         self.pods: list[Pod] = list(history.pods)
         """As they are now."""
         self.on: Ints = history.home.copy()
@@ -99,6 +102,14 @@ class Course:
         changes = {"uid": f"{pod.uid}'", "created": self.time, "scheduled_at": self.time} if restart else {}
         self.pods[row] = msgspec.structs.replace(pod, node=name, **changes)
 
+    def mark_empty(self, names: Collection[str], key: str) -> None:
+        """These nodes alone carry the taint of nodes that are to be empty."""
+        taint = Taint(key, "PreferNoSchedule")
+        for row, node in enumerate(self.history.nodes):
+            taints = (*node.taints, taint) if node.name in names else node.taints
+            if taints != self.nodes[row].taints:
+                self.nodes[row] = msgspec.structs.replace(node, taints=taints)
+
     def used(self) -> Floats:
         """[resource, node]: cores and bytes, NaN where unknown."""
         used = self._use.nodes.copy()
@@ -153,7 +164,7 @@ class Course:
         frequency = np.bincount(self._shape.reshape(-1)[rows], minlength=len(self._shapes))
         return replace(
             base,
-            nodes=tuple(base.nodes[row] for row in nodes.tolist()),
+            nodes=tuple(self.nodes[row] for row in nodes.tolist()),
             pods=tuple([self.pods[row] for row in rows.tolist()]),
             on=place[self.on[rows]],
             present=np.ones(len(rows), bool),

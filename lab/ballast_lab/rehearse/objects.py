@@ -15,7 +15,7 @@ from ballast_lab.rehearse.course import Course
 def objects_at(course: Course) -> ClusterObjects:
     """Nodes and pods that are there. A workload asks for as many replicas as it has: what history does not show as
     missing is not missing."""
-    nodes = tuple(node for node, here in zip(course.history.nodes, course.present.tolist(), strict=True) if here)
+    nodes = tuple(node for node, here in zip(course.nodes, course.present.tolist(), strict=True) if here)
     pods = tuple([course.pods[row] for row in course.running().tolist()])
     return replace(course.history.objects, nodes=nodes, pods=pods, workloads=workloads_at(course))
 

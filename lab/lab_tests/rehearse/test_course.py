@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from ballast.eviction.feasibility import handed_over
 from ballast.placement.planners.layout import layout
 from ballast.settings import load
 from ballast_lab.rehearse.course import Course
@@ -89,3 +90,18 @@ def test_one_of_a_name_ends_before_the_next_starts(tmp_path: Path) -> None:
         course.advance(use)
         assert np.count_nonzero(course.there) == 1
     assert course.pods[course.running()[0]].node == "n2"
+
+
+def test_a_node_that_is_to_be_empty_carries_the_mark_until_it_is_given_back(course: Course) -> None:
+    def marked() -> list[str]:
+        shown = course.arrange(course.load().T, None, (0, 1)).nodes
+        assert tuple(shown) == objects_at(course).nodes
+        return [node.name for node in shown if handed_over(node, "ballast.dev")]
+
+    course.mark_empty(["n2"], "ballast.dev/empty")
+    assert marked() == ["n2"]
+    course.mark_empty(["n3"], "ballast.dev/empty")
+    assert marked() == ["n3"]
+    course.mark_empty([], "ballast.dev/empty")
+    assert marked() == []
+    assert course.nodes == list(course.history.nodes)
