@@ -250,3 +250,32 @@ def test_a_restart_between_any_two_ticks_changes_nothing_that_runs() -> None:
         broken.tick(watts)
         assert load(broken.cluster) <= watts or watts == 150.0
     assert straight.total == broken.total == 15
+
+
+@pytest.mark.parametrize(
+    ("highest", "watts", "feed", "unmet"),
+    [((9, 1), (10, 90), 216, 2), ((9, 1), (10, 90), 197, 0), ((0, 0), (10, 90), 100, 2), ((0, 0), (10, 90), 99, 1)],
+)
+def test_what_idle_watts_would_carry_counts_in_replicas_of_the_present_average(
+    highest: tuple[int, int], watts: tuple[int, int], feed: int, unmet: int
+) -> None:
+    one = absolute(*({"max": most, "wattsPerReplica": each} for most, each in zip(highest, watts, strict=True)))
+    counts = {"ns/t0": highest[0], "ns/t1": highest[1]}
+    known = observe(one, ControllerState(), Sample(Fraction(0), Fraction(feed), None), counts).state
+    result = observe(one, known, Sample(Fraction(15), Fraction(feed), None), counts)
+    assert (result.reason, result.unmet) == (Reason.AT_LIMIT if unmet else Reason.INSIDE, unmet)
+
+
+def test_a_fallback_above_the_last_level_stands() -> None:
+    one = absolute({}, fallback={"policy": "replicas", "after": 60, "replicas": {"ns/t0": 30}})
+    state = observe(one, ControllerState(), Sample(Fraction(0), Fraction(100), None), {"ns/t0": 10}).state
+    result = observe(one, state, Sample(Fraction(400), None, None), {"ns/t0": 10})
+    assert result.state.plan is not None
+    assert (result.reason, result.state.plan.replicas) == (Reason.FALLBACK, {"ns/t0": 30})
+
+
+def test_replicas_beyond_their_maximum_go_at_once_whatever_the_step() -> None:
+    one = absolute({"maxStep": {"pods": 2, "period": "60s"}})
+    result = observe(one, ControllerState(), Sample(Fraction(0), Fraction(1000), None), {"ns/t0": 50})
+    assert result.state.plan is not None
+    assert result.state.plan.replicas == {"ns/t0": 40}
