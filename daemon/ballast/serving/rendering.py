@@ -83,7 +83,7 @@ def render(
     frozen: bool = False,
     previous: Rendered | None = None,
 ) -> Rendered:
-    """Builds the default `/watcher` document (unless frozen) and those that clients asked of `previous`; no others.
+    """Builds the documents that clients asked of `previous`; no others.
 
     `scores` are 0..100 or None where the node is unknown; `classes` low, normal or high; `prefix` is that of the labels
     nodes carry; `source` as load-watcher names its provider; `fetched` is the Unix time the answers had arrived.
@@ -92,9 +92,6 @@ def render(
     rendered = Rendered(snapshot, verdicts, source, snapshot.time if fetched is None else fetched, frozen)
     if previous is not None:
         rendered.follow(previous)
-    first = snapshot.primary.name
-    if rendered.known[first] and not frozen:
-        rendered.watcher[first, False].packed()
     return rendered
 
 

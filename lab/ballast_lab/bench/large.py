@@ -94,7 +94,8 @@ def _serve(parent: multiprocessing.connection.Connection, nodes: int) -> None:
     from ballast_lab.simulator import World
 
     hosts = [f'{{"metric":{{"instance":"{address}:9100"}},"value'.encode() for address in World(nodes).addresses]
-    ratios = [b"%.17g" % (0.1 + 0.8 * (row % FREQUENCIES) / FREQUENCIES) for row in range(nodes)]
+    # As low as what metrics-server says of nodes without pods: else the nodes would be disputed.
+    ratios = [b"%.17g" % (0.02 + 0.12 * (row % FREQUENCIES) / FREQUENCIES) for row in range(nodes)]
     loads = b",".join(b'%s":[@,"%s"]}' % each for each in zip(hosts, ratios, strict=True))
     times = b",".join(b'%s":[@,"~"]}' % host for host in hosts)
 
@@ -113,7 +114,7 @@ def _serve(parent: multiprocessing.connection.Connection, nodes: int) -> None:
             if "query_range" in self.path:
                 start, end, step = (float(asked[name].rstrip("s")) for name in ("start", "end", "step"))
                 at = [start + step * number for number in range(int((end - start) / step) + 1)]
-                points = json.dumps([[when, f"{when - 5 if fresh else 0.1 + when % 600 / 1000}"] for when in at])
+                points = json.dumps([[when, f"{when - 5 if fresh else 0.02 + when % 600 / 5000}"] for when in at])
                 result = b",".join(b'%ss":%s}' % (host, points.encode()) for host in hosts)
                 kind = b"matrix"
             else:
