@@ -33,7 +33,7 @@ from ballast.jobs import telemetry
 from ballast.jobs.eviction.build import lag_of
 from ballast.jobs.eviction.day_peak import DayPeak
 from ballast.jobs.eviction.observations import HotNodes, RecentScaling
-from ballast.jobs.eviction.plans import choose
+from ballast.jobs.eviction.plans import choose, rules_for
 from ballast.jobs.progress import settling
 from ballast.jobs.publishing import label_rules
 from ballast.model.node import Node
@@ -211,6 +211,7 @@ class Evictions:
         self._idle: dict[str, tuple[float, frozenset[str]]] = {}
         """By planner that found nothing to do: until when it is not asked, and the hot nodes that it saw."""
         self._examples = {pod.scheduler_name: pod for pod in reversed(course.pods)}
+        self._steered = frozenset(self._examples if settings.eviction.landing == "extender" else ())
         self._empties = any(planner(name).whole_nodes for name in settings.eviction.planners)
 
     def observe(self, snapshot: Snapshot) -> None:
@@ -251,7 +252,7 @@ class Evictions:
             resources=watched_of(snapshot, self._aims, self._weights),
             history=self._history(now),
             silent=snapshot.states.counts[NodeState.SILENT],
-            steered=frozenset(self._examples) if self._settings.eviction.landing == "extender" else frozenset(),
+            steered=self._steered,
             pool_label=self._settings.cluster.pool_label,
             weights=self._weights,
             node_weights=self._settings.scoring.node_weights,
@@ -336,11 +337,15 @@ class Evictions:
     def carry_out(self, plan: EvictionPlan) -> Iterator[str]:
         """Evicts; the replacement uses what the pod used from the next step on, and is Ready then or as late as pods of
         its workload were in history. The workloads."""
-        course = self._course
-        moves = plan.steps[:1] if planner(plan.kind).one_at_a_time else plan.steps
+        course, made_by = self._course, planner(plan.kind)
+        moves = plan.steps[:1] if made_by.one_at_a_time else plan.steps
+        # A plan that spans cycles knows no limits; those of the moment hold back its steps.
+        acting = Gate(self._gate.facts, rules_for(made_by, self._rules, self._steered), self._gate.history)
         for move in moves:
             row = course.row_of(move.pod)
             pod = course.pods[row]
+            if made_by.spans_cycles and acting.admit(pod) is not None:
+                continue
             target = self._landing(move, row)
             step = prepare_step(move, pod, self._gate.facts, (), course.time, probe=False)
             self._memory.add(past_eviction(step, plan.kind, self._gate, pod))

@@ -129,6 +129,25 @@ def test_an_emptied_node_saves_its_hours(run: Run, tmp_path: Path) -> None:
     assert run_of["evictions"]["by_planner"] == {"consolidate": run_of["evictions"]["total"]}
 
 
+def test_limits_hold_back_the_pods_of_a_node_that_is_emptied(run: Run, tmp_path: Path) -> None:
+    """Three pods leave a node in one plan; a rate of two in ten minutes lets two go."""
+    (tmp_path / "slow.yaml").write_text(
+        "eviction: {planners: [consolidate], rate: 2/10m, rate_shares: {}, limit_total: 100%, limit_node: 100%, "
+        "workload_window: 1m, limit_namespace: 100%, limit_workload: 100%}\n"
+    )
+    nodes = [f"n{number}" for number in range(5)]
+    pods = [
+        RecordedPod(f"w{number}-{node}", node, 0.2, workload=f"w{number}", requests=(0.5, GIB))
+        for node in nodes
+        for number in range(3)
+    ]
+    world = World(pods, nodes=nodes, minutes=24 * 60 + 30, step=180.0)
+    run_of = by_name(
+        rehearsed(run, world.write(tmp_path / "r"), "--settings", tmp_path / "slow.yaml", "--step", "180s")
+    )["slow"]
+    assert 2 <= run_of["evictions"]["total"] <= 6, "without the rate it is nine"
+
+
 def test_parts_that_are_off_do_nothing(run: Run, tmp_path: Path) -> None:
     (tmp_path / "quiet.yaml").write_text("eviction: {mode: off}\npublishing: {mode: off}\n")
     document = rehearsed(run, hot_world(30).write(tmp_path / "r"), "--settings", tmp_path / "quiet.yaml")
