@@ -23,7 +23,7 @@ from ballast.model.sample import Floats, Ints
 from ballast.model.shape import ContainerShape, shape_of
 from ballast.model.snapshot import Snapshot
 from ballast.placement.assumed_pods import OUTCOMES, AssumedPods, learn, owner_of
-from ballast.placement.choice import choose, spread, worth
+from ballast.placement.choice import apart, choose, spread, worth
 from ballast.placement.fleet_model import FleetModel
 from ballast.placement.live_residual import LiveResidual
 from ballast.scoring import crane, dominant_residual, load_aware, load_variation
@@ -307,11 +307,13 @@ class ExtenderService:
         if late := self._lateness(strategy, lag):
             # Nodes within a share of the range are equal, so that pods share them; of the worst one only if blind.
             exact = np.minimum(exact, exact.max() - late * np.ptp(exact))
-        chosen = choose(exact, state.keys[rows], uid)
+        owner, claim = owner_of(arriving), claim_of(arriving)
+        siblings = assumed.of_owner(owner) if claim is None else {}
+        chosen = choose(apart(exact, model.counts(siblings)[rows]) if siblings else exact, state.keys[rows], uid)
         if unseen >= FEW_UNSEEN:
             chosen = self._go_apart(uid, exact * state.sizes[rows], rows, model.rows)
         # The pod counts on its node from now on, so that the next pod of a burst does not see an empty node.
-        node, owner, claim = model.names[rows[chosen]], owner_of(arriving), claim_of(arriving)
+        node = model.names[rows[chosen]]
         assumed.assume(
             uid, node, arriving.shape, wall=self._clock.wall(), now=now, owner=owner, claim=claim, proved=proved
         )

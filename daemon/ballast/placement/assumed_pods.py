@@ -5,7 +5,7 @@ from __future__ import annotations
 import heapq
 import math
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -54,6 +54,8 @@ class AssumedPods:
         self._on_outcome = on_outcome
         self._waiting: dict[str, Pod] = {}
         self._held: dict[str, Held] = {}
+        self._of_owner: dict[str, dict[str, int]] = {}
+        """{owner: {node: its pods there}}"""
         self._reserved: set[str] = set()
         self._flying: dict[str, Held] = {}
         self._recent: dict[str, Held] = {}
@@ -96,6 +98,10 @@ class AssumedPods:
         """The pod with what it asks for by resource claims, as far as these have been seen."""
         template = pod.template
         return self._claim(pod) if template.device_claims or template.named_claims else pod
+
+    def of_owner(self, owner: str) -> Mapping[str, int]:
+        """{node: pods of this owner there}"""
+        return self._of_owner.get(owner, {})
 
     def owners_in_flight(self) -> set[str]:
         """The UIDs of the owners of pods that wait or were bound after the window ended."""
@@ -298,6 +304,13 @@ class AssumedPods:
                 self._recent[uid] = held
 
     def _count(self, held: Held, sign: int) -> None:
+        if held.owner:
+            there = self._of_owner.setdefault(held.owner, {})
+            there[held.node] = there.get(held.node, 0) + sign
+            if not there[held.node]:
+                del there[held.node]
+                if not there:
+                    del self._of_owner[held.owner]
         if self._journal is not None:
             self._journal.append((held, sign))
         if self.model is not None:

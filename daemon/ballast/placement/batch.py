@@ -92,10 +92,13 @@ def plan_batch(
         pod = arranged.pods[row]
         name = f"{pod.namespace}/{pod.name}"
         losses = np.where(world.feasible(row), residuals.steps(requests[row]), NOWHERE)
-        target = int(losses.argmin()) if len(losses) else -1
-        if target < 0 or losses[target] == NOWHERE:
+        least = losses.min(initial=NOWHERE)
+        if least == NOWHERE:
             misfits.append(Misfit(pod.uid, name, _why(world, row, before[row]), before[row]))
             continue
+        # Of equal nodes the one with the fewest pods of its workload, then the first.
+        equal = np.flatnonzero(losses == least)
+        target = int(equal[world.siblings.on_nodes(row)[equal].argmin()])
         world.move(row, target)
         residuals.place(target, requests[row])
         steps.append(BatchStep(pod.uid, name, arranged.nodes[target].name))

@@ -17,6 +17,9 @@ NEUTRAL = 5
 EQUAL = 1e-6
 """Scores closer than this are equal; below it lies the noise of sums in another order."""
 
+NEARLY = 1.0
+"""Scores closer than this to the best are good enough to keep pods of one owner apart."""
+
 GOLDEN = (5**0.5 - 1) / 2
 
 Keys = NDArray[np.uint64]
@@ -35,6 +38,12 @@ def choose(scores: Floats, keys: Keys, uid: str) -> int:
     """
     best = np.flatnonzero(scores >= scores.max() - EQUAL)
     return int(best[0] if len(best) == 1 else best[np.argmax(_mixed(keys[best] ^ np.uint64(_hash(uid))))])
+
+
+def apart(scores: Floats, siblings: Ints) -> Floats:
+    """The scores, -inf for nodes other than those with the fewest `siblings` [node] among the nearly best ones."""
+    near = scores >= scores.max() - NEARLY
+    return np.where(near & (siblings == siblings[near].min()), scores, -np.inf)
 
 
 def spread(weights: Floats, number: int) -> int:

@@ -153,6 +153,13 @@ class FleetModel:
         requests = demand(shape).reserved.items()
         return row is None or all(amount <= self.fleet.allocatable(name)[row] for name, amount in requests if amount)
 
+    def counts(self, named: Mapping[str, int]) -> Ints:
+        """[node]: what is `named` of it, else 0."""
+        counts = np.zeros(len(self.names), np.int64)
+        rows = [row for name in named if (row := self.rows.get(name)) is not None]
+        counts[rows] = [count for name, count in named.items() if name in self.rows]
+        return counts
+
     def place(self, held: Held, sign: int = 1) -> None:
         """A pod is there now; with sign -1 it is not any more."""
         row = self.rows.get(held.node)

@@ -101,6 +101,26 @@ def test_every_strategy_chooses_among_those_with_its_best_score(name: str) -> No
     assert scores[N3.index(world.chosen("a", N3, name))] == pytest.approx(scores.max(), abs=1e-6)
 
 
+@pytest.mark.parametrize(("loads", "node"), [((0.3, 0.305, 0.6), "n1"), ((0.3, 0.4, 0.6), "n0")])
+def test_a_replica_goes_to_no_sibling_while_a_node_as_good_is_free(loads: tuple[float, ...], node: str) -> None:
+    world = ExtenderWorld(snapshot(list(loads)))
+    [container] = incoming("b").spec.containers
+    owners = [wire.OwnerReference("ReplicaSet", "web", "o", True)]
+    sibling, replica = (
+        wire.Pod(
+            wire.Meta(name=uid, uid=uid, owner_references=owners), wire.PodSpec(node_name=on, containers=[container])
+        )
+        for uid, on in (("a", "n0"), ("b", ""))
+    )
+    bound = to_pod(sibling, Shared(), lambda key: False)
+    world.service.put(msgspec.structs.replace(bound, scheduled_at=TIME - 3600.0))
+    world.show(replica)
+    answer = json.loads(world.service.prioritize(replica, N3, "load-variation").body)
+    assert [each["Host"] for each in answer if each["Score"] == 10] == [node]
+    world.service.remove(bound)
+    assert world.service._assumed.of_owner("o") == {node: 1}, "its own decision counts, a pod that is gone does not"
+
+
 def test_a_burst_does_not_pile_up_on_the_best_node() -> None:
     world = ExtenderWorld(snapshot([0.3, 0.25, 0.3, 0.35]))
     names = ["n0", "n1", "n2", "n3"]

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ballast.model.pod import Pod
+from ballast.model.pod import Owner, Pod
 from ballast.model.template import Template
 from ballast.placement.assumed_pods import AssumedPods, learn
 from ballast.placement.fleet_model import FleetModel, Held
@@ -207,7 +207,13 @@ def test_whatever_happens_the_sums_are_those_of_what_is_held(steps: list[tuple])
         if kind == "wait":
             booked.put(pod(rest[0], asks=rest[1]), now)
         elif kind == "bind":
-            booked.put(pod(rest[0], rest[1], rest[2], bound=end + rest[3]), now)
+            bound = pod(rest[0], rest[1], rest[2], bound=end + rest[3])
+            booked.put(
+                msgspec.structs.replace(
+                    bound, owner=Owner("ReplicaSet", "web", "o0" if rest[0] in "ab" else "o1", True)
+                ),
+                now,
+            )
         elif kind == "end":
             booked.remove(rest[0])
         elif kind == "assume":
@@ -239,6 +245,8 @@ def test_whatever_happens_the_sums_are_those_of_what_is_held(steps: list[tuple])
         expected = fresh.in_flight.use(resource, default, 1.5)
         assert np.array_equal(booked.model.in_flight.use(resource, default, 1.5), expected)
     assert len(booked.assumptions) <= len(held)
+    for uid in ("o0", "o1"):
+        assert booked.of_owner(uid) == Counter(each.node for each in held if each.owner == uid)
 
 
 def test_shapes_that_are_gone_are_forgotten() -> None:

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ballast.model.node import Node
-from ballast.model.pod import Pod
+from ballast.model.pod import Owner, Pod
 from ballast.model.selector import Requirement, Selector
 from ballast.model.shape import ContainerShape, shape_of
 from ballast.model.template import PodTerm, Template
@@ -164,6 +164,15 @@ def test_pods_that_keep_apart_stay_apart_where_the_load_decides() -> None:
     pods = [pod(f"db-{n}", 0.1, template=Template(anti_affinity=(term,)), labels=labels) for n in range(3)]
     plan = plan_batch(nodes, pods, [each.uid for each in pods], ARRIVAL, now=NOW, measured=LOADS)
     assert sorted(step.node for step in plan.steps) == ["n0", "n1", "n2"]
+
+
+def test_of_equal_nodes_a_replica_goes_where_none_of_its_workload_is() -> None:
+    def replica(name: str, workload: str, **more: Any) -> Pod:
+        return pod(name, owner=Owner("ReplicaSet", workload, workload, True), **more)
+
+    there = [replica(f"{work}{row}", work, gates=(), node=f"n{row}") for row, work in enumerate(["web", "api", "web"])]
+    plan = planned([node(f"n{row}") for row in range(3)], [*there, replica("new", "web")])
+    assert [step.node for step in plan.steps] == ["n1"]
 
 
 def test_a_very_large_batch_is_planned_in_parts() -> None:

@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ballast.placement.choice import choose, keys, worth
+from ballast.placement.choice import NEARLY, apart, choose, keys, worth
 
 SCORES = st.lists(st.floats(0, 100), min_size=1, max_size=40)
 
@@ -44,3 +44,15 @@ def test_noise_of_sums_makes_no_difference() -> None:
     known = keys(["a", "b"])
     winners = {choose(np.array([70.0, 70.0 + 1e-9]), known, f"{i}") for i in range(50)}
     assert winners == {0, 1}
+
+
+@given(st.lists(st.tuples(st.floats(0, 100), st.integers(0, 3)), min_size=1, max_size=40), st.text(max_size=8))
+def test_among_nearly_best_nodes_one_with_the_fewest_siblings_is_chosen(
+    drawn: list[tuple[float, int]], uid: str
+) -> None:
+    scores, siblings = np.array([score for score, _ in drawn]), np.array([count for _, count in drawn])
+    chosen = choose(apart(scores, siblings), keys(map(str, range(len(drawn)))), uid)
+    near = scores >= scores.max() - NEARLY
+    assert near[chosen]
+    assert siblings[chosen] == siblings[near].min()
+    assert scores[chosen] >= scores[near & (siblings == siblings[chosen])].max() - 1e-6

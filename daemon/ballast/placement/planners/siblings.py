@@ -73,6 +73,13 @@ class SiblingCounts:
 
     def stacked(self, pod: int, home: int) -> Bools:
         """[node]: where the pod would make more of its workload than `home` has with it."""
+        there = self.on_nodes(pod)
+        mask: Bools = np.asarray(there >= max(1, there[home]))
+        mask[home] = False
+        return mask
+
+    def on_nodes(self, pod: int) -> Ints:
+        """[node]: pods of its workload there. Not to be changed."""
         number = int(self._workload[pod])
         there = self._dense.get(number)
         if there is None:
@@ -81,9 +88,7 @@ class SiblingCounts:
             there = self._dense[number] = np.zeros(len(self._zone), np.int32)
             for row, count in self._on_nodes[number].items():
                 there[row] = count
-        mask: Bools = np.asarray(there >= max(1, there[home]))
-        mask[home] = False
-        return mask
+        return there
 
     def crowding(self, pod: int, home: int) -> Bools:
         """[node]: the same by zone; never within the zone of `home`, nor for nodes without a zone."""
