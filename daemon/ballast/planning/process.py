@@ -16,7 +16,10 @@ from ballast.planning.moment import Moment
 from ballast.planning.request import FailureResponse, R, Request, decode, send
 
 DEADLINE = 60.0
-"""Seconds of the machine after which a request is given up and the process killed."""
+"""Seconds of the machine after which a request is given up and the process killed, at most."""
+
+LEAST_DEADLINE = 20.0
+"""Seconds that a request has at least: a busy machine needs some of them to start the process."""
 
 MEMORY = 256 * 2**20
 """Bytes that the process may have for itself: Python, numpy and the code."""
@@ -132,6 +135,11 @@ class PlanningProcess:
             if self._process is process:
                 self._process = None
         return code
+
+
+def deadline_of(interval: float) -> float:
+    """Seconds that a plan may take which is made every `interval` seconds: two intervals, within both bounds."""
+    return min(DEADLINE, max(LEAST_DEADLINE, 2 * interval))
 
 
 def allowance(moment: Moment) -> int:

@@ -70,7 +70,11 @@ class EnvironmentSource(EnvSettingsSource, SettingsSource):
 
     def __init__(self, environ: Mapping[str, str]) -> None:
         super().__init__(Settings)
-        self.env_vars = {name.lower(): text for name in VARIABLES if (text := environ.get(name, "").strip())}
+        texts = {name: text for name in VARIABLES if (text := environ.get(name, "").strip())}
+        self.problems += [
+            f"{name}: expected text in UTF-8. Correct or unset it." for name in texts if not _utf8(texts[name])
+        ]
+        self.env_vars = {name.lower(): text for name, text in texts.items() if _utf8(text)}
         for part, fields in self().items():
             for field, text in fields.items():
                 self.give(part, field, text, ORIGIN)
@@ -91,6 +95,11 @@ class EnvironmentSource(EnvSettingsSource, SettingsSource):
             self.warnings.append(
                 f"{name} is ignored because it has the form of a Kubernetes Service variable. Did you mean {meant}?"
             )
+
+
+def _utf8(text: str) -> bool:
+    """Bytes of the environment that are no UTF-8 arrive as lone surrogates."""
+    return not any("\ud800" <= character <= "\udfff" for character in text)
 
 
 class AliasSource(SettingsSource):

@@ -144,6 +144,11 @@ def test_what_takes_too_long_is_ended() -> None:
     assert worker.pid is None
 
 
+@pytest.mark.parametrize(("interval", "seconds"), [(1, 20), (10, 20), (15, 30), (60, 60), (600, 60)])
+def test_a_plan_may_take_two_intervals_and_a_minute_at_most(interval: float, seconds: float) -> None:
+    assert module.deadline_of(interval) == seconds
+
+
 @ON_LINUX
 def test_memory_is_limited_and_said_to_be(worker: PlanningProcess, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "MEMORY", 2**20)

@@ -243,6 +243,13 @@ def test_a_value_that_cannot_be_used_names_variable_value_what_is_allowed_and_th
         assert value.replace('"', '\\"') in problem
 
 
+@pytest.mark.parametrize("name", VARIABLES)
+def test_bytes_that_are_no_text_are_a_problem_of_their_variable(name: str) -> None:
+    assert examine({name: b"a\xff".decode(errors="surrogateescape")}).problems == (
+        f"{name}: expected text in UTF-8. Correct or unset it.",
+    )
+
+
 def test_all_problems_are_reported_at_once() -> None:
     found = problems(HTTP__PORT="x", LOG__LEVEL="loud", FOO="1")
     assert [problem.split()[0] for problem in found] == ["BALLAST_FOO", "BALLAST_HTTP__PORT", "BALLAST_LOG__LEVEL"]

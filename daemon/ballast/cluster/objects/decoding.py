@@ -38,6 +38,12 @@ SLICE = 25
 LONGEST_GRACE = 86_400
 """Seconds for a pod to end that count at most."""
 
+LARGEST_NODE = {"cpu": 100_000.0, "memory": 2.0**50, "pods": 100_000.0}
+"""Cores, bytes and pods that a node is believed to have at most; machines of today have 1,920 cores and 32 TiB."""
+
+LARGEST_AMOUNT = 2.0**60
+"""The same for each other resource."""
+
 MOST_GATES = 4
 """Scheduling gates that an opaque pod keeps."""
 
@@ -143,8 +149,8 @@ def to_node(node: wire.Node, shared: Shared, keep: Callable[[str], bool]) -> Nod
         resource_version=meta.resource_version,
         labels=shared.strings(meta.labels),
         annotations=_kept(meta.annotations, shared, keep),
-        capacity=_amounts(status.capacity, shared),
-        allocatable=_amounts(status.allocatable, shared),
+        capacity=_amounts(status.capacity, shared, LARGEST_NODE),
+        allocatable=_amounts(status.allocatable, shared, LARGEST_NODE),
         addresses=tuple((shared.string(a.type), a.address) for a in status.addresses or ()),
         taints=tuple(Taint(shared.string(t.key), shared.string(t.effect), t.value) for t in spec.taints or ()),
         unschedulable=bool(spec.unschedulable),
@@ -246,14 +252,21 @@ def _pod_level(resources: wire.ResourceRequirements | None) -> ContainerShape | 
     return ContainerShape(_amounts(resources.requests), _amounts(resources.limits))
 
 
-def _amounts(quantities: wire.Quantities | None, shared: Shared | None = None) -> dict[str, float]:
-    """Numbers of quantities; what cannot be read is left out, which makes it unknown rather than 0."""
+def _amounts(
+    quantities: wire.Quantities | None, shared: Shared | None = None, most: Mapping[str, float] | None = None
+) -> dict[str, float]:
+    """Numbers of quantities; what cannot be read, or exceeds `most`, is left out: it is unknown rather than 0."""
     amounts: dict[str, float] = {}
     for name, text in (quantities or {}).items():
         try:
-            amounts[shared.string(name) if shared else name] = quantity(text)
+            amount = quantity(text)
         except ValueError:
             _log.warning("a quantity cannot be read", resource=name, value=text)
+            continue
+        if most and not 0 <= amount <= most.get(name, LARGEST_AMOUNT):
+            _log.warning("a node claims an amount that no machine has", resource=name, value=text)
+            continue
+        amounts[shared.string(name) if shared else name] = amount
     return amounts
 
 

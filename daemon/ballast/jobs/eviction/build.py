@@ -21,7 +21,7 @@ from ballast.jobs.eviction.job import EvictionJob
 from ballast.jobs.eviction.moments import Moments, OtherParts
 from ballast.jobs.power import build as power_build
 from ballast.jobs.power.job import PowerJob
-from ballast.planning.process import PlanningProcess
+from ballast.planning.process import PlanningProcess, deadline_of
 from ballast.serving.board import Board
 from ballast.settings import Duration, Mode, Settings
 from ballast.telemetry.pod_usage_cache import PodUsageCache
@@ -92,7 +92,7 @@ def build(
         ),
     )
     usage = PodUsageCache(source, context.api.get, settings)
-    worker = PlanningProcess()
+    worker = PlanningProcess(deadline=deadline_of(eviction.interval))
     return EvictionJob(
         context,
         moments=moments,

@@ -159,6 +159,17 @@ def test_a_quantity_that_cannot_be_read_is_absent_not_zero() -> None:
     assert lines[0]["value"] == "lots"
 
 
+@pytest.mark.parametrize("text", ["1e18", "1000000000000000000", "1E", "-4", "200000"])
+@pytest.mark.parametrize("resource", ["cpu", "pods"])
+def test_a_node_larger_than_any_machine_is_of_unknown_size(resource: str, text: str) -> None:
+    with capture_logs() as lines:
+        status = {"allocatable": {resource: text, "memory": "32Ti"}, "capacity": {resource: text, "memory": "2Pi"}}
+        node = node_reader(KEEP).decode(json.dumps({"metadata": {"name": "n"}, "status": status}).encode())
+    assert node.allocatable == {"memory": 2.0**45}
+    assert node.capacity == {}
+    assert {line["event"] for line in lines} == {"a node claims an amount that no machine has"}
+
+
 amounts = st.none() | st.integers(0, 4000)
 containers = st.lists(st.builds(container, amounts, amounts), max_size=4)
 inits = st.lists(st.builds(container, amounts, amounts, sidecar=st.booleans()), max_size=4)
