@@ -330,19 +330,20 @@ def _take_apart(parts: Parts, sizes: list[int]) -> None:
     from ballast.extender.decisions import ExtenderService
     from ballast.jobs import snapshot, telemetry
     from ballast.telemetry import readings, responses
+    from ballast.telemetry.http import HttpAnswer
     from ballast.telemetry.node_names import NodeNames
     from ballast.telemetry.prometheus_client import PrometheusClient
     from ballast.windows.ring import Ring
 
-    ask = PrometheusClient.ask
+    query = PrometheusClient._query
 
-    def counted(*args: Any) -> bytes:
-        body = ask(*args)
-        sizes.append(len(body))
-        return body
+    def counted(*args: Any) -> HttpAnswer:
+        answer = query(*args)
+        sizes.append(len(answer.content))
+        return answer
 
-    PrometheusClient.ask = counted  # type: ignore[method-assign]
-    parts.time("receive", PrometheusClient, "ask")
+    PrometheusClient._query = counted  # type: ignore[method-assign]
+    parts.time("receive", PrometheusClient, "_query")
     parts.time("decode", responses, "instant")
     for name in ("rows", "following"):
         parts.time("node names", NodeNames, name)
