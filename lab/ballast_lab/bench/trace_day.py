@@ -10,7 +10,7 @@ from __future__ import annotations
 import gzip
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -21,6 +21,7 @@ from ballast.model.pod import Owner, Pod
 from ballast.model.sample import Floats, Ints
 from ballast.model.shape import ContainerShape, shape_of
 from ballast.model.workload import Workload
+from ballast.placement.planners.simulated_placement import ROUNDING
 from ballast.settings.loading import load
 from ballast_lab.bench.rows import Row
 from ballast_lab.experiments.load_traces import load_traces
@@ -34,11 +35,20 @@ from ballast_lab.rehearse.rehearsal import Run
 
 CORES, BYTES, GIB = 16.0, 64 * 2.0**30, 2.0**30
 STEP, FIVE_MINUTES, MINUTES = 60.0, 300.0, 1440
+QUARTERS = range(0, MINUTES, 15)
 START = 1.7e9 // 86_400 * 86_400
 MEMORY = 0.45
 HINDSIGHT = 20
 KNOWN = 0.9
 """Of a day: what is missing lies between its neighbours."""
+PACKED, PACKED_AT = 0.35, {"20110303": 0, "20110409": 7, "Google": 13, "Alibaba": 18, "Bitbrains": 22}
+"""Mean load of cpu where nodes are emptied, and at which hour of each trace that begins."""
+PACKING = {
+    "BALLAST_EVICTION__PLANNERS": "relieve,redistribute,rebalance,consolidate",
+    "BALLAST_EVICTION__RATE": "20/1h",
+    "BALLAST_EVICTION__LIMIT_NAMESPACE": "5",
+    "BALLAST_EVICTION__INTERVAL": "5m",
+}
 CASES = (("20110303", 0.5), ("20110409", 0.5), ("20110303", 0.65), ("20110409", 0.65))
 
 
@@ -163,6 +173,35 @@ def play(day: Day, settings: Mapping[str, str]) -> tuple[Measures, Measures]:
     return runs[0].measures, runs[1].measures
 
 
+def emptied(data: Path, name: str, hour: int, settings: Mapping[str, str] = PACKING) -> Row:
+    """`consolidate` begins at this hour, with the day before, which was like the day that comes, read back."""
+    day = trace_day(data, name, PACKED)
+    day = replace(day, cores=np.roll(day.cores, -60 * hour, axis=0))
+    chosen = load({"BALLAST_EVICTION__MODE": "on", **settings})
+    courses = [Course(day.history, chosen) for _ in range(2)]
+    ballast = BallastRun("ballast", courses[1], chosen, STEP)
+    memory = float(day.memory.sum())
+    of_day = {START - 86_400 + 60 * at: {"cpu": float(day.cores[at].sum()), "memory": memory} for at in QUARTERS}
+    assert ballast.evictions is not None
+    ballast.evictions.peak.add({time: {"": used} for time, used in of_day.items()})
+    hot, high = [0, 0], chosen.eviction.target_high
+    assert isinstance(high, float)
+    runs: list[Run] = [AsItWas(courses[0], STEP), ballast]
+    for use in day.uses():
+        for which, run in enumerate(runs):
+            run.advance(use)
+            hot[which] += int(np.count_nonzero((courses[which].load() > high + ROUNDING).any(axis=0)))
+    saved = float(np.mean(ballast.measures.empty)) / len(day.history.nodes)
+    empty, moved = ballast.measures.empty[-1], sum(ballast.measures.evictions.values())
+    return {
+        "what": "consolidate begun at any hour: node-minutes above TARGET_HIGH without and with it, node-hours saved",
+        "at": f"a day of {name} from {hour:02d}:00, 40 x 20 pods, mean cpu {PACKED}, RATE 20/1h, LIMIT_NAMESPACE 5",
+        "reach": "none more; ≥ 15 %",
+        "measured": f"{hot[0]:,} and {hot[1]:,}; {saved:.1%} of the first day, {empty} nodes at its end, {moved} moves",
+        "verdict": "met" if hot[1] <= hot[0] and saved >= 0.15 else "not met",
+    }
+
+
 def in_hindsight(day: Day, moves: int = HINDSIGHT) -> tuple[float, int]:
     """Cpu's mean deviation over the day and node-minutes above 80 %, after the steepest moves by the means of that day,
     made at its start."""
@@ -194,7 +233,7 @@ def _steepest(used: Floats, on: Ints, nodes: int) -> tuple[int, int]:
 def measure(cases: Sequence[tuple[str, float]] = CASES) -> list[Row]:
     """The traces are read from BALLAST_DATA, a folder with load/planetlab_DAY.csv.gz."""
     data = Path(os.environ.get("BALLAST_DATA", "data"))
-    return [_row(data, name, mean) for name, mean in cases]
+    return [*(_row(data, name, mean) for name, mean in cases), *(emptied(data, *at) for at in PACKED_AT.items())]
 
 
 def _row(data: Path, name: str, mean: float, **settings: str) -> Row:

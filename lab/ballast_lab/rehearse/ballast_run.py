@@ -71,7 +71,7 @@ class BallastRun:
         self._clock = PlayedClock()
         self._watch = Watch(course, settings, step, self._clock)
         self._labels = Labels(settings, self._clock) if settings.publishing.mode is not Mode.OFF else None
-        self._evictions = Evictions(course, settings, step) if settings.eviction.mode is not Mode.OFF else None
+        self.evictions = Evictions(course, settings, step) if settings.eviction.mode is not Mode.OFF else None
 
     def advance(self, use: Use) -> None:
         """One step of time."""
@@ -83,18 +83,18 @@ class BallastRun:
         if self._labels is not None:
             self.measures.label_writes += self._labels.publish(snapshot, freeze)
             course.preferred = self._labels.points(course.history.nodes)
-        if self._evictions is not None:
-            self._evictions.observe(snapshot)
+        if self.evictions is not None:
+            self.evictions.observe(snapshot)
             if not freeze.frozen:
                 self._evict(snapshot)
 
     def _evict(self, snapshot: Snapshot) -> None:
-        assert self._evictions is not None
-        for plan in self._evictions.plan(snapshot):
+        assert self.evictions is not None
+        for plan in self.evictions.plan(snapshot):
             self.measures.refused.update(plan.refused)
             if plan.empty is not None:
                 self.course.mark_empty(plan.empty, f"{self._settings.publishing.prefix}/{EMPTY}")
-            for workload in self._evictions.carry_out(plan):
+            for workload in self.evictions.carry_out(plan):
                 self.measures.evicted(plan.kind, workload)
 
     def finish(self) -> None:
@@ -202,7 +202,9 @@ class Evictions:
         self._aims, self._weights, self._rules = aims, weights, rules_of(settings)
         self._hot = HotNodes(aims, step, weights)
         self._lag = lag_of(settings)
-        self._errors, self._peak, self._scaling = LoadErrors(self._lag), DayPeak(), RecentScaling()
+        self._errors, self._scaling = LoadErrors(self._lag), RecentScaling()
+        self.peak = DayPeak()
+        """The load of the last day."""
         self._memory = RecentEvictions()
         self._steps: list[StepRecord] = []
         self._interval = max(float(settings.eviction.interval), step)
@@ -229,7 +231,7 @@ class Evictions:
         self._next = now + self._interval
         self._memory.forget(now)
         if self._empties:
-            self._peak.observe(snapshot)
+            self.peak.observe(snapshot)
         moment = self._moment(snapshot)
         pods = int(np.count_nonzero(self._course.there))
         facts = facts_of(replace(moment.objects, pods=()), snapshot, moment.now, pods)
@@ -264,7 +266,7 @@ class Evictions:
             snapshot,
             {**self._pending(now, nodes), **{name: recent.get(name, {}) for name in bare.history.overloaded}},
             self._errors.newest,
-            self._peak.loads(snapshot) if self._empties else None,
+            self.peak.loads(snapshot) if self._empties else None,
         )
 
     def _history(self, now: float) -> Remembered:

@@ -120,6 +120,19 @@ def test_a_planner_of_another_package_empties_and_marks_nodes_too(monkeypatch: p
         registry.planners.cache_clear()
 
 
+@pytest.mark.parametrize(
+    ("loads", "target"),
+    [((0.05, 0.3, 0.5, 0.6), "n2"), ((0.05, 0.58, 0.62, 0.6), "n1"), ((0.05, 0.56, 0.58, 0.6), "n1")],
+)
+def test_nodes_are_filled_one_after_the_other_up_to_80_percent_of_the_ceiling(
+    loads: tuple[float, ...], target: str
+) -> None:
+    """Of 0.7, so up to 0.56: beyond it the least full one, since single nodes stray from what their pool does."""
+    pods = [a_pod(f"p{node}", f"n{node}", workload=f"w{node}") for node in range(4)]
+    world = a_world(pods, aims=Aims(nodes_reserve=0, target_high=0.7), use=0.3, load=loads)
+    assert [(step.source, step.target) for step in world.plan().steps] == [("n0", target)]
+
+
 def test_none_is_emptied_where_the_loss_of_another_would_be_too_much() -> None:
     assert a_world(spread_out(4)).plan().empty == ()
     assert a_world(spread_out(4), aims=Aims(nodes_reserve=0)).plan().empty == ("n0",)

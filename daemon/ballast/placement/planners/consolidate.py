@@ -14,6 +14,9 @@ Together = Callable[[Sequence[int]], bool]
 """Asked for pods: whether all of them may be moved in this plan. If so, they count as moved."""
 
 
+WELL_BELOW = 0.8
+"""Share of the ceiling up to which nodes are filled one after the other, and beyond it all together."""
+
 TRIED = 50
 """Nodes that could be emptied by their pods alone and are tried, before a plan gives up."""
 
@@ -180,14 +183,15 @@ class _Consolidation:
         return None
 
     def _target(self, pod: int, rows: Ints) -> int | None:
-        """The fullest node below the ceiling, so that the others stay easy to empty."""
+        """The fullest node well below the ceiling, so that the others stay easy to empty; without one the least full:
+        single nodes stray from what their pool does."""
         if not len(rows):
             return None
         mask = self._placement.open_among(pod, rows, alone=True) & self._room.open_among(pod, rows)
         if not mask.any():
             return None
-        fullness = np.maximum(self._room.load[rows], self._room.peak[rows]).max(axis=1)
-        return int(rows[np.argmax(np.where(mask, fullness, -np.inf))])
+        fullness = (np.maximum(self._room.load[rows], self._room.peak[rows]) / self._room.ceiling).max(axis=1)
+        return int(rows[np.argmax(np.where(mask, np.where(fullness <= WELL_BELOW, fullness, -fullness), -np.inf))])
 
     def _undo(self, moves: Sequence[tuple[int, int]], row: int, before: RoomLeft) -> None:
         for pod, _ in reversed(moves):
