@@ -3,6 +3,7 @@
 import base64
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from difflib import get_close_matches
 from typing import Any
 from urllib.parse import parse_qsl, quote, quote_plus, unquote, urlsplit, urlunsplit
 
@@ -61,6 +62,12 @@ def named(names: Sequence[str], most: int = 5) -> str:
     """The first names and how many follow: "a, b and 3 more"."""
     more = f" and {len(names) - most:,} more" if len(names) > most else ""
     return ", ".join(names[:most]) + more
+
+
+def nearest(word: str, names: Iterable[str], otherwise: str = "") -> str:
+    """ "Did you mean relieve?" for a mistyped name, else `otherwise`."""
+    close = get_close_matches(word, list(names), 2)
+    return f"Did you mean {' or '.join(close)}?" if close else otherwise
 
 
 def pods(count: int) -> str:

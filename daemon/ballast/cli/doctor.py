@@ -11,6 +11,7 @@ from ballast.base import log
 from ballast.base.clock import SystemClock
 from ballast.base.errors import UsageError
 from ballast.base.metrics import Metrics
+from ballast.base.text import nearest
 from ballast.cli.observing.remote import find, settings_of
 from ballast.cli.output import LiveOutput, LiveOutputOption
 from ballast.cli.place import ContextOption, KubeconfigOption, NamespaceOption, Place
@@ -40,7 +41,8 @@ def doctor(
     """Ask what the daemon would ask, change nothing, and say what to set. Exits 1 if something has to be fixed."""
     chosen = [] if only is None else [name.strip() for name in only.split(",") if name.strip()]
     if unknown := [name for name in chosen if name not in CHECKS]:
-        raise UsageError(f"--only: there is no check {unknown[0]!r}. Choose among {', '.join(CHECKS)}.")
+        hint = nearest(unknown[0], CHECKS, f"Choose among {', '.join(CHECKS)}.")
+        raise UsageError(f"--only: there is no check {unknown[0]!r}. {hint}")
     place = Place(url, namespace, kubeconfig, context)
     settings = load({**(settings_of(find(place)) if url is not None else {}), **place.environment})
     log.configure("error", settings.log.format)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from difflib import get_close_matches
+from enum import Enum
 from importlib import import_module
 from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import typer
+from typer import BadParameter
 from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command
 
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from typer._click import Command, Context
 
 from ballast.base.errors import UsageError
+from ballast.base.text import nearest
 
 HELP_NAMES = ["-h", "--help"]
 LAB = "ballast.commands"
@@ -79,10 +81,16 @@ class LazyGroup(TyperGroup):
     def resolve_command(self, ctx: Context, args: list[str]) -> Any:
         """As in typer, which knows no lazy commands to suggest."""
         if args and not args[0].startswith("-") and self.get_command(ctx, args[0]) is None:
-            close = get_close_matches(args[0], self.list_commands(ctx), 2)
-            hint = f" Did you mean {' or '.join(close)}?" if close else ""
-            ctx.fail(f"No such command {args[0]!r}.{hint}")
+            ctx.fail(f"No such command {args[0]!r}. {nearest(args[0], self.list_commands(ctx))}".rstrip())
         return super().resolve_command(ctx, args)
+
+    def invoke(self, ctx: Context) -> Any:
+        """As in typer, which does not say which choice was meant."""
+        try:
+            return super().invoke(ctx)
+        except BadParameter as error:
+            _name_choices(error)
+            raise
 
     def get_command(self, ctx: Context, cmd_name: str) -> Command | None:
         """The command of this name; not imported yet if it is in the table."""
@@ -92,6 +100,15 @@ class LazyGroup(TyperGroup):
             whole = cast(TyperGroup, LazyCommand(cmd_name, self.rest, "").loaded())
             return whole.commands.get(cmd_name)
         return super().get_command(ctx, cmd_name)
+
+
+def _name_choices(error: BadParameter) -> None:
+    choices = getattr(getattr(error.param, "type_descriptor", None), "choices", None)
+    problems = getattr(error.__cause__, "errors", None)
+    if choices and problems is not None:
+        typed = str(problems()[0]["input"])
+        names = [str(choice.value if isinstance(choice, Enum) else choice) for choice in choices]
+        error.message = f"{typed!r} is not one of {', '.join(names)}. {nearest(typed, names)}".rstrip()
 
 
 def group(commands: Mapping[str, tuple[str, str]], rest: str = "", **options: Any) -> typer.Typer:

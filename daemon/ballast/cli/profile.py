@@ -12,6 +12,7 @@ import typer
 import yaml
 
 from ballast.base.errors import UsageError
+from ballast.base.text import nearest
 from ballast.cli.output import Output
 from ballast.cluster.identity import own_namespace
 from ballast.publishing.profiles import (
@@ -136,7 +137,8 @@ def profile(
 ) -> None:
     """Print a complete KubeSchedulerConfiguration."""
     if name not in PROFILES:
-        raise UsageError(f"There is no profile {name!r}. Choose one of: {', '.join(PROFILES)}.")
+        hint = f"Choose one of: {', '.join(PROFILES)}. {nearest(name, PROFILES)}".rstrip()
+        raise UsageError(f"There is no profile {name!r}. {hint}")
     if filtering is not None and name != "extender":
         raise UsageError(f"--filter is for the profile extender; {name} cannot filter.")
     if tls and name != "extender":

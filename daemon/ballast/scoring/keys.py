@@ -1,11 +1,11 @@
 """The keys of a strategy, checked one by one; whatever is left over is unknown."""
 
-import difflib
 import json
 import math
 from collections.abc import Iterable, Mapping
 
 from ballast.base.errors import UsageError
+from ballast.base.text import nearest
 
 LARGEST_WEIGHT = 1e9
 """So that sums of weights stay finite."""
@@ -69,8 +69,7 @@ class StrategyKeys:
         if IN_FLIGHT not in self._asked:
             self.in_flight()
         for key in self._given:
-            close = difflib.get_close_matches(key, self._asked, 1)
-            hint = f"Did you mean {close[0]}?" if close else f"Its keys are {', '.join(self._asked)}."
+            hint = nearest(key, self._asked, f"Its keys are {', '.join(self._asked)}.")
             raise UsageError(f"The strategy {self.strategy} has no key {key}. {hint}")
 
     def error(self, key: str, value: object, allowed: str) -> UsageError:

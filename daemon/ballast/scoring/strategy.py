@@ -4,12 +4,12 @@ A package brings a strategy by an entry point of the group `ballast.strategies`:
 function that makes it from its keys, as `parse` does here.
 """
 
-import difflib
 from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
 from ballast.base.errors import UsageError
 from ballast.base.registry import Registry, violation
+from ballast.base.text import nearest
 from ballast.scoring import (
     balanced,
     blend,
@@ -66,8 +66,7 @@ def strategy(name: str, keys: Mapping[str, object] | None = None, part: Make | N
         return _BUILT_IN[name](keys or {})
     if (parse := REGISTRY.get(name)) is not None:
         return _make(parse, name, keys or {})
-    close = difflib.get_close_matches(name, names(), 1)
-    hint = f"Did you mean {close[0]}?" if close else f"Choose one of {', '.join(names())}."
+    hint = nearest(name, names(), f"Choose one of {', '.join(names())}.")
     raise UsageError(f"There is no strategy {name!r}. {hint}")
 
 

@@ -166,3 +166,30 @@ def test_a_mistyped_command_is_answered_with_the_one_that_was_meant(typed: str, 
     result = CliRunner().invoke(app, [typed])
     assert result.exit_code == 2
     assert f"No such command '{typed}'. Did you mean {meant}" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "meant"),
+    [
+        ("plan place --solver genetik", "genetic"),
+        ("demo --scene hotspt", "hotspot"),
+        ("status -o jsn", "json"),
+        ("pause evicton", "eviction"),
+        ("power replay -o jsn", "json"),
+        ("profile extendr", "extender"),
+        ("doctor --only prometeus", "prometheus"),
+    ],
+)
+def test_a_mistyped_choice_is_answered_with_the_one_that_was_meant(
+    arguments: str, meant: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["ballast", *arguments.split()])
+    with pytest.raises(SystemExit) as stopped:
+        main()
+    assert stopped.value.code == 2
+    assert f"Did you mean {meant}" in capsys.readouterr().err
+
+
+def test_a_choice_that_is_near_to_none_is_answered_with_all() -> None:
+    result = CliRunner().invoke(app, ["pause", "everything"])
+    assert "'everything' is not one of publishing, power, eviction, batch.\n" in result.stderr

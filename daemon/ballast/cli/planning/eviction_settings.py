@@ -3,12 +3,12 @@
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from difflib import get_close_matches
 from typing import Any
 
 import typer
 
 from ballast.base.errors import SettingsError, UsageError
+from ballast.base.text import nearest
 from ballast.eviction.planners.registry import find
 from ballast.eviction.rules import UNLIMITED, GateRules
 from ballast.planning.rules import rules_of
@@ -39,8 +39,7 @@ def settings_of(pairs: Sequence[str], more: Mapping[str, str] | None = None) -> 
             options[variable("scoring", "resources")] = key
             continue
         if key not in _FIELDS:
-            close = get_close_matches(key, (*_FIELDS, _WEIGHTS), 1)
-            hint = f"Did you mean {close[0]}?" if close else f"Choose one of {', '.join(_FIELDS)}."
+            hint = nearest(key, (*_FIELDS, _WEIGHTS), f"Choose one of {', '.join(_FIELDS)}.")
             raise UsageError(f"--set {pair}: there is no {key}. {hint}")
         environ[variable(_PART, key)] = value.strip()
         options[variable(_PART, key)] = key
