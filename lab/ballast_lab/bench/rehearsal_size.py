@@ -26,7 +26,7 @@ QUICK = {"hours": 2}
 
 
 def write(folder: Path, hours: int) -> None:
-    """A cluster at about 55 % of its cores by day, with pods of very different size."""
+    """A cluster at about 55 % of its cores by day. Pods differ much in size; those of a workload request the same."""
     generator = np.random.default_rng(1)
     home = generator.permutation(np.arange(PODS) % NODES)
     names = [f"shop/app{pod % WORKLOADS:04d}-{pod}" for pod in range(PODS)]
@@ -37,6 +37,8 @@ def write(folder: Path, hours: int) -> None:
     phase = generator.uniform(0, 1, PODS)
     nodes = [f"n{number:04d}" for number in range(NODES)]
     whole = {"cpu": CORES, "memory": MEMORY}
+    workload = np.arange(PODS) % WORKLOADS
+    requests = (np.bincount(workload, cores) / np.bincount(workload) / 2).round(3)[workload]
     tables.write_rows(folder / "nodes.csv", ("node", "cpu", "memory"), ({"node": name, **whole} for name in nodes))
     rows = (
         {
@@ -48,7 +50,7 @@ def write(folder: Path, hours: int) -> None:
             "cpu": amount,
             "memory": GIB,
         }
-        for title, node, amount in zip(names, home.tolist(), (cores / 2).round(3).tolist(), strict=True)
+        for title, node, amount in zip(names, home.tolist(), requests.tolist(), strict=True)
     )
     tables.write_rows(folder / "pods.csv", POD_COLUMNS, rows)
     for hour in range(hours):
