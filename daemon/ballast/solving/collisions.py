@@ -80,7 +80,9 @@ def _nowhere(found: Units) -> Infeasible | None:
 
 
 def _collide(names: Sequence[str], what: str) -> Infeasible:
-    return Infeasible(f"These rules {what}: {'; '.join(names)}. Change or remove one of them.", tuple(names))
+    devices = any(name.startswith(DEVICES) for name in names)
+    advice = ", ask for less of a device, add one, or leave a pod out" if devices else ""
+    return Infeasible(f"These rules {what}: {'; '.join(names)}. Change or remove one of them{advice}.", tuple(names))
 
 
 def _too_large(found: Units, unit: int) -> Infeasible:
@@ -120,7 +122,7 @@ def _minimal(part: Problem, remaining: Callable[[], float]) -> list[str]:
     if len(part.pods) * len(part.nodes) > LARGEST or len(part.rules) > _MANY:
         return []
 
-    def collides(rest: Sequence[Rule | int]) -> bool:
+    def collides(rest: Sequence[Rule | int], part: Problem = part) -> bool:
         if remaining() <= 0:
             return False
         rules = [part_rule for part_rule in rest if isinstance(part_rule, Rule)]
@@ -132,12 +134,32 @@ def _minimal(part: Problem, remaining: Callable[[], float]) -> list[str]:
     if not collides(everything):
         return []
     kept = _deleted(everything, collides)
-    names = (*(f"room for {kind}" for kind in part.kinds), DEVICES)
+    kinds = [culprit for culprit in kept if isinstance(culprit, int)]
+    devices = ""
+    if len(part.kinds) in kinds:
+        left = replace(part, rules=tuple(culprit for culprit in kept if isinstance(culprit, Rule)))
+
+        def still(pods: Sequence[int]) -> bool:
+            rest = _restricted(left, np.array(pods, np.int64))
+            return collides([*kinds, *rest.rules], rest)
+
+        devices = _devices_of(left, _deleted(range(len(part.pods)), still))
+    names = (*(f"room for {kind}" for kind in part.kinds), devices)
     return [culprit.name if isinstance(culprit, Rule) else names[culprit] for culprit in kept]
 
 
+def _devices_of(problem: Problem, pods: Sequence[int]) -> str:
+    """What asks for devices, and the nodes that rules leave and that have any."""
+    assert problem.devices is not None
+    contracted, there, asked = units(problem), problem.devices.there, problem.devices.asked
+    asking = [pod for pod in pods if asked[pod]]
+    allowed: Bools = np.any(contracted.sites[contracted.site[contracted.of[asking]]], axis=0)
+    nodes = [name for row, name in enumerate(problem.nodes) if allowed[row] and (there[row] is None or there[row])]
+    return f"{DEVICES} of {named(nodes)} for {named([problem.pods[pod] for pod in asking])}"
+
+
 def _deleted(rules: Sequence[Rule | int], collides: Callable[[Sequence[Any]], bool]) -> list[Any]:
-    """Takes rules away, large groups first, as long as the rest collides."""
+    """Takes rules, or pods, away, large groups first, as long as the rest collides."""
     kept = list(rules)
     step = max(1, len(kept) // 2)
     while True:

@@ -10,6 +10,9 @@ import numpy as np
 from ballast.model.sample import Bools, Floats, Ints
 from ballast.solving.problem import Problem
 
+ROUNDING = 1e-9
+"""Relative differences of values that mean nothing."""
+
 
 @dataclass(frozen=True)
 class Objective:
@@ -154,11 +157,11 @@ class Solution:
 
     @property
     def gap(self) -> float | None:
-        """(value - bound) / value; None without a bound."""
+        """(value - bound) / value, 0 where only rounding is between them; None without a bound."""
         if self.bound is None:
             return None
         value = self.objective.value
-        return (value - self.bound) / value if value > 0 else 0.0
+        return (value - self.bound) / value if value - self.bound > ROUNDING * value else 0.0
 
     def devices(self) -> Mapping[str, tuple[int, ...]]:
         """By pod that needs devices: the positions of those that it gets among the devices of its node."""

@@ -12,7 +12,7 @@ import numpy as np
 from ballast import solving
 from ballast.base.errors import UsageError
 from ballast.solving import Problem, Solution
-from ballast.solving.solution import TimeBudget
+from ballast.solving.solution import ROUNDING, TimeBudget
 from ballast.solving.solve import Search
 from ballast.solving.units import units
 from ballast_lab.solvers.exact import solve_exactly, standing_out
@@ -21,8 +21,8 @@ from ballast_lab.solvers.paper import Broken, Quirks, evolve
 from ballast_lab.solvers.relaxed import relaxed_bound
 
 SOLVERS = ("auto", *solving.SOLVERS, "genetic-paper", "genetic", "exact")
-# The share of the time for the proof of a bound, and the gap from which on nothing is left to prove.
-_PROOF, _PROVED = 0.05, 1e-9
+# The share of the time for the proof of a bound.
+_PROOF = 0.05
 # Placements that `auto` enumerates.
 _FEW = 5e6
 
@@ -56,14 +56,14 @@ def solve(
         until, limits["seconds"] = clock() + seconds, seconds * (1 - _PROOF)
     found = solving.solve(problem, solver=solver, search=searches.get(solver), seed=seed, max_moves=max_moves, **limits)
     least = 0.0 if found.bound is None else found.bound
-    if (found.gap or 1.0) > _PROVED:
+    if found.gap != 0:
         contracted = units(problem)
         on = np.zeros(contracted.size, np.int64)
         on[contracted.of] = found.on
         moves = np.inf if max_moves is None else float(max_moves)
         least = max(
             least,
-            standing_out(contracted) * (1 - _PROVED),
+            standing_out(contracted) * (1 - ROUNDING),
             relaxed_bound(contracted, on, found.objective.value, moves, lambda: clock is not None and clock() >= until),
         )
     return replace(found, bound=min(least, found.objective.value))

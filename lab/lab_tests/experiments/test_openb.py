@@ -8,10 +8,11 @@ import pytest
 
 from ballast.base.errors import UsageError
 from ballast_lab.experiments.openb import report
+from ballast_lab.experiments.openb.lists import PodKind
 from ballast_lab.experiments.openb.nodes import OpenbNodes
 from ballast_lab.experiments.openb.policies import POLICIES
 from ballast_lab.experiments.openb.running import Run, run
-from ballast_lab.experiments.openb.trace import BadTrace, PodKind, names, published, workload
+from ballast_lab.experiments.openb.trace import BadTrace, names, published, workload
 from lab_tests.experiments.openb_samples import NODES, PODS, trace, write
 
 

@@ -1,12 +1,14 @@
 """`ballast experiment openb`: what it writes, and what it refuses."""
 
 import json
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
 
+from ballast_lab.experiments.openb.lists import PodKind, redraw
 from lab_tests.experiments.openb_samples import trace
 from tests.worlds.commands import Run
 
@@ -62,3 +64,21 @@ def test_a_missing_or_broken_file_is_an_error_in_one_line(run: Run, tmp_path: Pa
     code, _, error = run("--data", str(tmp_path / "nowhere"))
     assert code == 2
     assert "pods_NAME.csv.gz" in error
+
+
+def test_lists_that_are_not_there_are_drawn_with_the_shares_of_their_name() -> None:
+    parts, one, several, bare = (PodKind(1, 1, *devices) for devices in ((1, 300), (1, 1000), (4, 1000), (0, 0)))
+    pods = [*[parts] * 400, *[one] * 500, *[several] * 20, *[bare] * 130]
+
+    def volume(name: str, kinds: tuple[PodKind, ...]) -> float:
+        drawn = redraw(name, lambda _: pods)
+        assert drawn == redraw(name, lambda _: pods)
+        return sum(kind.volume for kind in drawn if kind in kinds) / sum(kind.volume for kind in drawn)
+
+    assert volume("gpushare60", (parts,)) == pytest.approx(0.6, abs=0.02)
+    assert volume("multigpu30", (several,)) == pytest.approx(0.3, abs=0.005)
+    assert redraw("cpu200", lambda _: pods).count(bare) == 230
+    assert redraw("cpu0", lambda _: pods).count(bare) == 0
+    specified = [replace(kind, models=("T4",)) if kind is one else kind for kind in pods]
+    kept = redraw("gpuspec20", lambda _: specified)
+    assert sum(bool(kind.models) for kind in kept) == round(0.2 * 920)

@@ -128,12 +128,21 @@ def test_a_part_of_a_device_is_on_one_device(place: Run) -> None:
     for solver in ("auto", "exact", "late-acceptance", "genetic", "steepest", "longest-first"):
         code, _, err = place(with_devices(1000, 1000), "--evaluations", "100", "--solver", solver)
         assert code == 1
-        assert "single devices" in err
+        assert "single devices of n0 for p0, p1, p2. Change or remove one of them, ask for less of a device" in err
     code, _, err = place(with_devices(500, 500, pods=1), "--evaluations", "100")
     assert code == 1
     assert "No node that rules leave has the single devices for p0." in err
     code, out, _ = place(with_devices(1000, 1000), "--solver", "genetic-paper", "--evaluations", "100", "-o", "json")
     assert json.loads(out)["violations"] == ["node n0: its devices cannot hold p0, p1, p2"]
+
+
+def test_a_proved_optimum_has_no_gap_and_a_wrong_solver_a_hint(place: Run) -> None:
+    answer = json.loads(place(problem(), "--solver", "exact", "--evaluations", "1000000", "-o", "json")[1])
+    assert answer["gap"] == 0
+    for word, hint in (("exat", True), ("EXACT", True), ("zzz", False)):
+        code, _, err = place(problem(), "--solver", word)
+        assert code == 2
+        assert ("Did you mean exact?" in err) is hint
 
 
 def test_devices_may_have_several_amounts_and_a_count(place: Run) -> None:

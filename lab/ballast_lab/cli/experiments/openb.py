@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -12,35 +13,46 @@ from ballast.base.errors import UsageError
 from ballast.cli.output import Output, OutputOption
 from ballast_lab.cli.experiments import options
 
-ALL = "all"
+ALL, REDRAWN = "all", "redrawn"
 
 
 def openb(
-    data: Annotated[
-        Path, typer.Option(metavar="DIR", help="The folder of public traces, which holds openb/.", show_default=False)
-    ],
-    workload: Annotated[str, typer.Option(metavar="NAMES", help=f"Pod lists, apart by commas, or {ALL}.")] = ALL,
+    data: options.Data = None,
+    workload: Annotated[
+        str,
+        typer.Option(
+            metavar="NAMES",
+            help=f"Pod lists, apart by commas. {ALL}: those of the folder; {REDRAWN}: the others, drawn from these.",
+        ),
+    ] = ALL,
     policy: Annotated[str, typer.Option(metavar="NAMES", help=f"Policies, apart by commas, or {ALL}.")] = "residual",
-    seeds: Annotated[
-        str, typer.Option(metavar="N", help="The number of seeds, from 42 on, or the seeds, such as 3,5 or 0-8.")
-    ] = "10",
+    seeds: options.Seeds = "10",
     jobs: options.Jobs = -1,
     backend: options.Backend = "processes",
     out: options.Out = None,
     output: OutputOption = Output.TABLE,
 ) -> None:
-    """Place GPU pods until 130 % of the devices are asked for, and count the devices in use."""
+    """Place GPU pods until 130 % of the devices are asked for, and count the devices in use.
+
+    --data has a folder openb with the trace (docs/experiments.md says where it comes from). A number of --seeds counts
+    from 42 on, as published.
+    """
     options.require_joblib()
     from ballast_lab.experiments.openb import report
     from ballast_lab.experiments.openb.policies import POLICIES
     from ballast_lab.experiments.openb.running import run
-    from ballast_lab.experiments.openb.trace import FIRST_SEED, names
+    from ballast_lab.experiments.openb.trace import FIRST_SEED, missing, names
 
     chosen_seeds = options.seeds_of(seeds)
     if seeds.strip().isdecimal():
         chosen_seeds = [FIRST_SEED + seed for seed in chosen_seeds]
     options.check_jobs(jobs)
-    policies, chosen = _among("--policy", policy, list(POLICIES)), _among("--workload", workload, names(data))
+    if data is None:
+        raise UsageError(
+            "experiment openb needs traces: give --data DIR, a folder with openb/. See docs/experiments.md."
+        )
+    policies = _among("--policy", policy, {ALL: list(POLICIES)})
+    chosen = _among("--workload", workload, {ALL: names(data), REDRAWN: missing(data)})
     if out is not None:
         _write(out, {})
     with options.spread(backend, jobs, "openb") as begin:
@@ -52,13 +64,17 @@ def openb(
     typer.echo(text if output is Output.JSON else table.rstrip())
 
 
-def _among(option: str, given: str, known: list[str]) -> list[str]:
-    found: list[str] = []
-    for name in (each.strip() for each in given.split(",")):
-        if name != ALL and name not in known:
-            raise UsageError(f"{option} {name}: there is no such name. Choose {ALL} or some of {', '.join(known)}.")
-        found += known if name == ALL else [name]
-    return list(dict.fromkeys(found))
+def _among(option: str, text: str, groups: Mapping[str, Sequence[str]]) -> list[str]:
+    """The names in the text; that of a group stands for all of its names."""
+    chosen: list[str] = []
+    for name in (part.strip() for part in text.split(",")):
+        if name not in groups and not any(name in group for group in groups.values()):
+            known = ", ".join(name for group in groups.values() for name in group)
+            raise UsageError(
+                f"{option} {name}: there is no such name. Choose {' or '.join(groups)}, or some of {known}."
+            )
+        chosen += groups.get(name, [name])
+    return list(dict.fromkeys(chosen))
 
 
 def _write(folder: Path, texts: dict[str, str]) -> None:

@@ -17,7 +17,7 @@ from ballast.model.sample import Floats, Ints
 from ballast.scoring.devices.columns import Columns, vectors
 from ballast.scoring.dominant_residual import DominantResidual
 from ballast.scoring.profiles import Arrivals, Profile
-from ballast.scoring.residual import NOWHERE, TOGETHER, steps
+from ballast.scoring.residual import NOWHERE, steps
 from ballast_lab.experiments.openb.nodes import OpenbNodes
 from ballast_lab.experiments.openb.trace import TraceWorkload
 
@@ -51,11 +51,14 @@ class ResidualPolicy:
             }
             for kind in work.kinds
         ]
-        rows = np.arange(len(nodes.cpu))
-        self._whole = self._amounts(rows)
+        self._whole = self._amounts(np.arange(len(nodes.cpu)))
         # Kinds that differ in the models they accept alone ask for the same, and are one profile.
         self._requests, self._request = np.unique(vectors(self._columns, self._asked), axis=0, return_inverse=True)
-        self._losses = np.empty((len(self._requests), len(rows)), np.int64)
+        self._losses = np.full((len(self._requests), len(self._whole)), NOWHERE)
+        # Nodes with as much free are in one state, and have the same L, as lambda is 0 with devices.
+        self._numbers: dict[bytes, int] = {}
+        self._states = np.empty_like(self._whole)
+        self._state = np.array([self._number(row) for row in range(len(self._whole))])
         self._begin(work)
 
     def _begin(self, work: TraceWorkload) -> None:
@@ -64,19 +67,26 @@ class ResidualPolicy:
         self._weigh([Profile(shown[row], count) for row, count in enumerate(counts.tolist())])
 
     def _weigh(self, profiles: Sequence[Profile]) -> None:
-        """L is by these profiles from now on; nodes with as much free have the same, as lambda is 0 with devices."""
+        """L is by these profiles from now on, and is computed for a request when a pod asks for it."""
         self._criterion = DominantResidual().criterion(profiles, self._columns, self._whole)
-        states, state = np.unique(self._states(np.arange(len(self._whole))), axis=0, return_inverse=True)
-        parts = [self._of(states[start : start + TOGETHER]) for start in range(0, len(states), TOGETHER)]
-        losses = np.concatenate(parts)
-        self._kept = {free.tobytes(): of_state for free, of_state in zip(states, losses, strict=True)}
-        self._losses[:] = losses[state].T
+        self._known = np.zeros(len(self._requests), bool)
+        self._kept: dict[int, Ints] = {}
+        self._fitness = np.full(len(self._states), np.nan)
 
     def choose(self, kind: int) -> int | None:
         """The least L."""
-        losses = np.where(self._allowed[kind], self._losses[self._request[kind]], NOWHERE)
+        request = self._request[kind]
+        if not self._known[request]:
+            self._know(request)
+        losses = np.where(self._allowed[kind], self._losses[request], NOWHERE)
         row = int(losses.argmin())
         return None if losses[row] == NOWHERE else row
+
+    def _know(self, request: int) -> None:
+        numbers, state = np.unique(self._state, return_inverse=True)
+        self._losses[request] = self._of(numbers, self._requests[[request]])[state, 0]
+        self._known[request] = True
+        self._kept.clear()
 
     def device(self, kind: int, row: int) -> int:
         """The fullest that has room, as the criterion assumes."""
@@ -84,25 +94,33 @@ class ResidualPolicy:
 
     def changed(self, row: int) -> None:
         """L of this node alone is computed again."""
-        free = self._states(np.array([row]))
-        losses = self._kept.get(free.tobytes())
+        number = self._state[row] = self._number(row)
+        losses = self._kept.get(number)
         if losses is None:
-            losses = self._kept[free.tobytes()] = self._of(free)[0]
-        self._losses[:, row] = losses
+            losses = self._kept[number] = self._of(np.array([number]), self._requests[self._known])[0]
+        self._losses[self._known, row] = losses
 
-    def _of(self, free: Floats) -> Ints:
-        """[node, request]: L in steps, NOWHERE where a request does not fit."""
-        left, fitting = self._criterion.after(free[:, None], self._requests)
-        before = np.broadcast_to(self._criterion.fitness(free)[:, None], fitting.shape)[fitting]
+    def _of(self, numbers: Ints, requests: Floats) -> Ints:
+        """[state, request]: L in steps, NOWHERE where a request does not fit."""
+        left, fitting = self._criterion.after(self._states[numbers, None], requests)
+        fresh = numbers[np.isnan(self._fitness[numbers])]
+        if len(fresh):
+            self._fitness[fresh] = self._criterion.fitness(self._states[fresh])
+        before = np.broadcast_to(self._fitness[numbers, None], fitting.shape)[fitting]
         losses = np.full(fitting.shape, NOWHERE)
         losses[fitting] = steps(before - self._criterion.fitness(np.maximum(left[fitting], 0.0)))
         return losses
 
-    def _states(self, rows: Ints) -> Floats:
-        """[row, column]: what is free, devices in ascending order."""
-        free = self._amounts(rows)
-        free[:, self._columns.plain :].sort(axis=1)
-        return free
+    def _number(self, row: int) -> int:
+        """That of the state of a node: what is free, devices in ascending order."""
+        free = self._amounts(np.array([row]))[0]
+        free[self._columns.plain :].sort()
+        number = self._numbers.setdefault(free.tobytes(), len(self._numbers))
+        if number == len(self._states):
+            self._states = np.concatenate([self._states, np.empty_like(self._states)])
+            self._fitness = np.concatenate([self._fitness, np.full(number, np.nan)])
+        self._states[number] = free
+        return number
 
     def _amounts(self, rows: Ints) -> Floats:
         nodes = self._nodes

@@ -21,6 +21,7 @@ import numpy as np
 from ballast.base.errors import BallastError, UsageError
 from ballast.model.devices import MILLI
 from ballast.model.sample import Bools, Floats, Ints
+from ballast_lab.experiments.openb.lists import REDRAWN, PodKind, redraw
 
 T = TypeVar("T")
 
@@ -47,23 +48,6 @@ _DEVICES = 64
 
 class BadTrace(BallastError):
     """A file of the trace was read, but its content is not what was expected."""
-
-
-@dataclass(frozen=True)
-class PodKind:
-    """Pods that ask for the same: milli-cores, MiB, and `milli` thousandths on each of `count` devices."""
-
-    cpu: int
-    memory: int
-    count: int
-    milli: int
-    models: tuple[str, ...] = ()
-    """The models of devices that will do; none: all."""
-
-    @property
-    def volume(self) -> int:
-        """Thousandths of devices in all."""
-        return self.count * self.milli
 
 
 @dataclass(frozen=True)
@@ -126,15 +110,13 @@ def names(data: Path) -> list[str]:
 
 
 def workload(data: Path, name: str) -> TraceWorkload:
-    """One pod list with its nodes. Raises UsageError for a file that is missing, BadTrace for one that is broken."""
+    """One pod list with its nodes; one of `lists.REDRAWN` that is not in the folder is drawn from those that are.
+
+    Raises UsageError for a file that is missing, BadTrace for one that is broken.
+    """
     nodes = sorted(_table(_folder(data) / "nodes.csv.gz", ("sn", "cpu_milli", "memory_mib", "gpu", "model"), _node))
-    pods = sorted(
-        _table(
-            _folder(data) / f"pods_{name}.csv.gz", ("name", "cpu_milli", "memory_mib", "num_gpu", "gpu_milli"), _pod
-        ),
-        key=lambda each: each[0],
-    )
-    kinds = sorted({kind for _, kind in pods}, key=lambda k: (k.cpu, k.memory, k.count, k.milli, k.models))
+    pods = redraw(name, lambda source: _pods(data, source)) if name in missing(data) else _pods(data, name)
+    kinds = sorted(set(pods), key=lambda k: (k.cpu, k.memory, k.count, k.milli, k.models))
     index = {kind: row for row, kind in enumerate(kinds)}
     found = TraceWorkload(
         name,
@@ -143,11 +125,23 @@ def workload(data: Path, name: str) -> TraceWorkload:
         np.array([each[3] for each in nodes], np.int64),
         tuple(each[4] for each in nodes),
         tuple(kinds),
-        np.array([index[kind] for _, kind in pods], np.int64),
+        np.array([index[kind] for kind in pods], np.int64),
     )
     if not found.capacity or not found.volumes.any():
         raise BadTrace(f"{_folder(data)}: no node has a device, or no pod of {name} asks for one.")
     return found
+
+
+def missing(data: Path) -> list[str]:
+    """The lists of the trace that the folder has not, and that can be drawn from those that it has."""
+    return [name for name in REDRAWN if not (_folder(data) / f"pods_{name}.csv.gz").exists()]
+
+
+def _pods(data: Path, name: str) -> list[PodKind]:
+    """In the order of their names."""
+    columns = ("name", "cpu_milli", "memory_mib", "num_gpu", "gpu_milli")
+    rows = _table(_folder(data) / f"pods_{name}.csv.gz", columns, _pod)
+    return [kind for _, kind in sorted(rows, key=lambda row: row[0])]
 
 
 def published(data: Path, workloads: Sequence[str]) -> list[dict[str, object]]:
@@ -211,9 +205,9 @@ def _rows(path: Path, columns: Sequence[str], read: Callable[[Mapping[str, str]]
     try:
         with gzip.open(path, "rt", encoding="utf-8", newline="") as file:
             reader = csv.DictReader(file)
-            missing = [each for each in columns if each not in (reader.fieldnames or ())]
-            if missing:
-                raise BadTrace(f"{path}: the column {missing[0]} is missing.")
+            absent = [column for column in columns if column not in (reader.fieldnames or ())]
+            if absent:
+                raise BadTrace(f"{path}: the column {absent[0]} is missing.")
             for row in reader:
                 if None in row.values() or reader.line_num > _ROWS:
                     raise BadTrace(f"{path}: line {reader.line_num} is cut off, or one of too many.")
