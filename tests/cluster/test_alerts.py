@@ -12,6 +12,8 @@ import yaml
 from ballast.runtime.daemon import Daemon
 from ballast_lab.harness.release import CHART
 from ballast_lab.harness.tools import Tools
+from ballast_lab.simulator.kube import kinds, openapi, server, store
+from ballast_lab.simulator.kube.kinds import Kind
 from tests.worlds.daemons import Rig, get, rig
 
 RULES = CHART / "rules" / "alerts.yaml"
@@ -25,10 +27,38 @@ def test_the_alerts_fire_when_they_should_and_are_silent_otherwise(tools: Tools,
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-@pytest.mark.parametrize("mode", ["dry-run", "on"])
-def test_no_alert_fires_in_a_healthy_week_without_any_optional_kind(mode: str, tools: Tools, tmp_path: Path) -> None:
-    """Two replicas of everything that is on by default, on a cluster without Karpenter, KEDA and VPA: what they export
-    in ten minutes, stretched to a week."""
+OPTIONAL = (
+    Kind("karpenter.sh", "v1", "NodeClaim", "nodeclaims", namespaced=False),
+    Kind("keda.sh", "v1alpha1", "ScaledObject", "scaledobjects"),
+    Kind("resource.k8s.io", "v1", "ResourceSlice", "resourceslices", namespaced=False),
+    Kind("resource.k8s.io", "v1", "ResourceClaim", "resourceclaims"),
+    Kind("autoscaling.k8s.io", "v1", "VerticalPodAutoscaler", "verticalpodautoscalers"),
+)
+"""What a cluster may lack."""
+
+PRESENT = {"none": (), **{kind.plural: (kind,) for kind in OPTIONAL}, "all": OPTIONAL}
+
+
+def serve(present: tuple[Kind, ...], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Clusters made from now on serve these optional kinds and no other."""
+    usual = tuple(kind for kind in kinds.KINDS if kind.plural not in {other.plural for other in OPTIONAL})
+    served = (*usual, *present)
+    for module in (kinds, store, openapi):
+        monkeypatch.setattr(module, "KINDS", served)
+    by_path = {(kind.group, kind.version, kind.plural): kind for kind in served}
+    for module in (kinds, server):
+        monkeypatch.setattr(module, "BY_PATH", by_path)
+
+
+@pytest.mark.parametrize(
+    ("mode", "present"), [("dry-run", "none"), ("dry-run", "all"), *(("on", present) for present in PRESENT)]
+)
+def test_no_alert_fires_in_a_healthy_week_with_and_without_optional_kinds(
+    mode: str, present: str, tools: Tools, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two replicas of everything that is on by default, without Karpenter, KEDA, device claims and VPA, with each and
+    with all: what they export in ten minutes, stretched to a week."""
+    serve(PRESENT[present], monkeypatch)
     with rig(tmp_path, nodes=20) as calm:
         replicas = [calm.daemon(leads=number == 0, **PARTS, **EVICTION[mode]) for number in range(2)]
         begin = [_cycles(calm, daemon, 10) and _exported(daemon) for daemon in replicas]
