@@ -47,6 +47,7 @@ TOPICS = {
     "whole": "Answering schedulers, the whole daemon",
     "batch": "Batches behind the gate",
     "power": "Power budgets",
+    "feeds": "Feeds that swing, and wrong constants",
     "hostile": "Under attack",
     "fuzz": "Mutated input",
     "soak": "A day of `ballast run` alone",

@@ -22,6 +22,11 @@ def at_most(value: float, limit: float) -> str:
     return "met" if value <= limit else f"{100 * (value / limit - 1):.0f} % over"
 
 
+def at_least(value: float, limit: float) -> str:
+    """ "met" or "12 % short"."""
+    return "met" if value >= limit else f"{100 * (1 - value / limit):.0f} % short"
+
+
 def all_equal(values: list[int], wanted: int) -> str:
     """ "met" or what was there instead."""
     return "met" if set(values) == {wanted} else f"{', '.join(map(str, values))} instead of {wanted}"

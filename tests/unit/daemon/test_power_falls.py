@@ -1,5 +1,6 @@
 """Each fall of what a policy may draw is a record."""
 
+import random
 from dataclasses import replace
 from fractions import Fraction
 
@@ -108,3 +109,38 @@ def test_a_feed_that_trembles_makes_no_record_after_record_and_a_slow_ramp_makes
         falls.add(tick(15 * number, 120 - number, 200))
     assert [fall.before for fall in falls.newest_first][-1] == 100
     assert 5 <= len(falls.newest_first) <= 10
+
+
+def test_records_of_a_hundred_events_equal_the_audit_log_and_the_meter() -> None:
+    """Each event's load comes down after a drain of its own, seen each 5 s by a meter that is added up beside it."""
+    chance, falls, at, metered = random.Random(27), Falls("site"), 0, {}
+    with capture_logs() as lines:
+        for number in range(100):
+            for _ in range(12):
+                falls.add(tick(at, 5000, 4900, bound=5000, drawn=4900))
+                at += 5
+            allowed, drain = chance.randint(100, 4000), 5 * chance.randint(0, 120)
+            length = drain + 5 * chance.randint(1, 60)
+            begin, joules = at, 0
+            while at < begin + length:
+                drawn = 4900 if at < begin + drain else allowed - 7
+                report = tick(at, 5000, allowed - 7, bound=allowed, drawn=drawn)
+                falls.add(with_event(report, f"event-{number}"))
+                joules += max(0, drawn - allowed) * 5
+                at += 5
+            metered[f"event-{number}"] = begin, at, allowed, drain, joules / 3600
+        falls.add(tick(at, 5000, 4900, bound=5000, drawn=4900))
+    records = {fall.id: fall for fall in falls.newest_first}
+    assert records.keys() == metered.keys()
+    audited = {line["event"].split(":")[0].removeprefix("fall "): line for line in lines}
+    assert audited.keys() == metered.keys()
+    for name, (begin, end, allowed, drain, watt_hours) in metered.items():
+        fall, line = records[name], audited[name]
+        assert (fall.begin, fall.end, fall.allowed, fall.seconds_to_comply) == (begin, end, allowed, drain)
+        assert abs(fall.over_watt_hours - watt_hours) < 1e-6
+        shown = (line["begin"], line["end"], line["drawn"], line["over_watt_hours"])
+        assert shown == (fall.begin, fall.end, fall.drawn, fall.over_watt_hours)
+
+
+def with_event(report: TickReport, name: str) -> TickReport:
+    return replace(report, inputs=replace(report.inputs, watts=replace(report.inputs.watts, event=name)))

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any
 
 from ballast.power.controller_state import Sample
@@ -20,6 +21,8 @@ from ballast_lab.experiments.power.signals import Signal
 
 REF = "site/replicas"
 STEPS, STEP_EVERY, CLAMP_EVERY = 5, 300.0, 180.0
+INTERVAL = Fraction(30)
+"""Seconds between two ticks of the daemon."""
 
 
 @dataclass(frozen=True)
@@ -57,6 +60,13 @@ def absolute(signal: Signal, window: float | None = None) -> Outcome:
     return _replayed(signal, policy_of(signal, declared=True, increase=increase, decrease={}))
 
 
+def ticking(signal: Signal) -> dict[str, float]:
+    """An absolute budget with its defaults, which ticks between the rows too: percent of the time, Wh, actions."""
+    policy = policy_of(signal, declared=True, increase={}, decrease={})
+    run = replay(policy, _samples(signal), {REF: signal.replicas}, interval=INTERVAL)
+    return {"time over": 100 * float(run.over.share), "Wh unused": float(run.unused), "actions": float(run.actions)}
+
+
 def step_caps(signal: Signal) -> Outcome:
     """A cap of so many fifths of the replicas as the watts carry."""
     highest = signal.each * signal.most
@@ -69,9 +79,12 @@ def clamp(signal: Signal) -> Outcome:
 
 
 def _replayed(signal: Signal, policy: PowerPolicy) -> Outcome:
-    samples = [Sample.of(at, watts) for at, watts in signal.rows]
-    found = replay(policy, samples, {REF: signal.replicas})
+    found = replay(policy, _samples(signal), {REF: signal.replicas})
     return Outcome(tuple(tick.total for tick in found.ticks), found.actions, found.cancels)
+
+
+def _samples(signal: Signal) -> list[Sample]:
+    return [Sample.of(at, watts) for at, watts in signal.rows]
 
 
 def _looked_up(signal: Signal, every: float, rule: Callable[[float], int]) -> Outcome:

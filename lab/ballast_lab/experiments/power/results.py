@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from statistics import fmean
 
 from ballast_lab.experiments import intervals
-from ballast_lab.experiments.power import closed_loop, day_ahead, days, figures, idle, signals
+from ballast_lab.experiments.power import closed_loop, contestants, day_ahead, days, figures, idle, signals
 from ballast_lab.experiments.power.contestants import CONTESTANTS
 from ballast_lab.experiments.power.drawing import cloudy_figure
 from ballast_lab.experiments.power.signals import Signal
@@ -16,6 +16,8 @@ from ballast_lab.experiments.running import run
 RAMPS = (0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0)
 MODELS = ("published", "published, 30 %", "anchor", "absolute", "absolute, no wait")
 LONG = ("published", "anchor", "absolute", "step caps", "clamp")
+HOURLY = {1: "quarter", 4: "hour"}
+"""By rows of a series of quarters of an hour that one row stands for."""
 COMPOSITION = {"large": 7.0, "small": 7.0}
 """What the published model's author recorded after one ramp up and down, from 15 and 3."""
 
@@ -58,7 +60,8 @@ def results(
     published = {each.name: each.published for each in drawn[0]}
     rows = [row for title, found in tables.items() for row in _rows(title, found, published)]
     text = "".join(_table(title, found) for title, found in tables.items() if found)
-    for more, shown in (_closed_loop(), _idle(), _composition(), _autoscaled(), _planned(carbon or {})):
+    lived = (_ticking(public), _closed_loop(), _idle(), _composition(), _autoscaled(), _planned(carbon or {}))
+    for more, shown in lived:
         rows += more
         text += shown
     text += "".join(f"\n{note}\n" for note in notes)
@@ -113,6 +116,29 @@ _COLUMNS = (
     ("Wh unused", 1, ""),
     ("actions", 0, ""),
 )
+
+
+def _ticking(public: Sequence[Signal]) -> tuple[list[ResultRow], str]:
+    """An absolute budget with its defaults on the ticks of the daemon, between the rows of a slow feed too."""
+    title = "public series on the daemon's ticks"
+    slow = {f"{each.name}, by the {HOURLY[step]}": signals.thinned(each, step) for each in public for step in HOURLY}
+    found = {name: [contestants.ticking(day) for day in signals.days(each)] for name, each in slow.items()}
+    rows = [
+        ResultRow(title, f"{name}: {figure}", None, fmean(values), intervals.of_mean(values))
+        for name, days_of in found.items()
+        for figure in days_of[0]
+        for values in ([each[figure] for each in days_of],)
+    ]
+    lines = [
+        [name, f"{len(days_of)}"]
+        + [
+            intervals.plus_minus([each[figure] for each in days_of], digits) + unit
+            for figure, digits, unit in (("time over", 2, " %"), ("Wh unused", 0, ""), ("actions", 0, ""))
+        ]
+        for name, days_of in found.items()
+    ]
+    shown = markdown(["series", "days", "time over", "Wh unused", "actions"], lines)
+    return rows, f"Public series on the daemon's ticks of 30 s, absolute, defaults\n\n{shown}\n" if lines else ""
 
 
 def _closed_loop() -> tuple[list[ResultRow], str]:

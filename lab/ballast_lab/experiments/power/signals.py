@@ -111,6 +111,12 @@ def days(signal: Signal) -> list[Signal]:
     return [of_series(signal.name, signal.rows[1][0], day) for day in chosen]
 
 
+def thinned(signal: Signal, step: int) -> Signal:
+    """Each `step`-th row of a series."""
+    rows = signal.rows[1::step]
+    return of_series(signal.name, step * (signal.rows[1][0] - signal.rows[0][0]), [watts for _, watts in rows])
+
+
 def _by_day(name: str, step: float, watts: Sequence[float], window: float) -> Signal:
     return Signal(name, _every(step, [EACH, *dropwhile(lambda value: value < EACH, watts)]), 1, 100, window)
 
