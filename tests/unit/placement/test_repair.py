@@ -33,6 +33,7 @@ def template(rng: random.Random, own: str) -> Template:
         Template(anti_affinity=(PodTerm("host", app(own), ("a",)),)),
         Template(spread=(TopologySpread(rng.choice(("zone", "host")), rng.choice((1, 2)), app(own)),)),
         Template(affinity=(near,)),
+        Template(preferred_spread=(TopologySpread(rng.choice(("zone", "host")), rng.choice((1, 2)), app(own)),)),
     )
     return rng.choice(kinds)
 
@@ -105,7 +106,12 @@ class Oracle:
             itself = term.selector is not None and term.selector.matches(self.pods[pod].labels)
             if not self.near(state, pod, term, node) and (everywhere or not itself):
                 yield "affinity"
-        for spread in of.spread:
+        if self.above(state, pod, of.spread):
+            yield "spread"
+
+    def above(self, state: State, pod: str, spreads: tuple[TopologySpread, ...]) -> bool:
+        node = state[pod]
+        for spread in spreads:
             counts = {self.zone(spread.topology_key, n): 0 for n in self.nodes if self.chosen(pod, n)}
             for other, there in state.items():
                 assert spread.selector is not None
@@ -114,7 +120,8 @@ class Oracle:
                     counts[self.zone(spread.topology_key, there)] += 1
             here = counts.get(self.zone(spread.topology_key, node), 0)
             if counts and here + 1 - min(counts.values()) > spread.max_skew:
-                yield "spread"
+                return True
+        return False
 
     def open_to(self, state: State, pod: str, node: str) -> bool:
         found = self.nodes[node]
@@ -138,6 +145,8 @@ class Oracle:
             found.add("duplicate")
         if any(self.weight(pod, node) > self.weight(pod, here) for node in open_to):
             found.add("preferred node affinity")
+        if self.above(state, pod, self.pods[pod].template.preferred_spread):
+            found.add("preferred spread")
         return found
 
     def mendable(self, state: State, pod: str) -> list[str]:
@@ -147,7 +156,7 @@ class Oracle:
             after = {**state, pod: node}
             if not self.open_to(state, pod, node) or not self.faults(after, pod) < before:
                 continue
-            hard = bool(before - {"duplicate", "preferred node affinity"})
+            hard = bool(before - {"duplicate", "preferred node affinity", "preferred spread"})
             kept = hard or self.weight(pod, node) >= self.weight(pod, state[pod])
             others = (o for o in state if o != pod)
             if kept and all(set(self.hard(after, o)) <= set(self.hard(state, o)) for o in others):

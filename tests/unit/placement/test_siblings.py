@@ -2,6 +2,7 @@
 
 from collections import Counter
 
+import msgspec
 import numpy as np
 import pytest
 from hypothesis import given
@@ -102,6 +103,31 @@ def test_no_step_raises_the_pods_of_a_workload_on_a_node_while_another_is_open(
         assert step.siblings == (before - 1, counts[own, step.aim] + 1)
         free = [node.name for node in nodes if node.name != step.source and counts[own, node.name] < before]
         assert step.siblings[1] <= before or not free
+
+
+@given(
+    st.lists(
+        st.tuples(st.integers(0, 3), st.integers(0, 4), st.sampled_from([0.5, 1.0, 2.0])), min_size=2, max_size=14
+    ),
+    st.sampled_from(["relieve", "rebalance"]),
+)
+@examples(100)
+def test_repair_moves_no_pod_again_where_a_node_without_siblings_was_free(
+    drawn: list[tuple[int, int, float]], kind: str
+) -> None:
+    nodes = [a_node(f"n{row}", 20, 20) for row in range(5)]
+    pods = [replica(f"p{i}", f"n{node}", f"w{work}", cpu) for i, (work, node, cpu) in enumerate(drawn)]
+    together = Counter((pod.owner.uid if pod.owner else "", pod.node) for pod in pods)
+    faulty = {workload for (workload, _), count in together.items() if count > 1}
+    replicas = Counter(pod.owner.uid if pod.owner else "" for pod in pods)
+    sound = {
+        f"a/{pod.name}"
+        for pod in pods
+        if pod.owner and pod.owner.uid not in faulty and replicas[pod.owner.uid] < len(nodes)
+    }
+    targets = {step.pod: step.aim for step in plan(kind, nodes, pods).steps}
+    after = [msgspec.structs.replace(pod, node=targets.get(f"a/{pod.name}", pod.node)) for pod in pods]
+    assert not {step.pod for step in plan("repair", nodes, after).steps} & targets.keys() & sound
 
 
 @given(st.lists(st.tuples(st.integers(-1, 2), st.integers(-1, 3)), min_size=1, max_size=12), st.integers(0, 3))

@@ -16,6 +16,7 @@ _REASONS = {
     "affinity": "no pod that it wants near is near {node}",
     "spread": "too many pods like it are near {node}",
     "duplicate": "{node} has another pod of its workload, and {target} has none",
+    "preferred spread": "too many pods like it are near {node} for a spread that it prefers",
     "preferred node affinity": "it prefers {target} to {node}",
 }
 

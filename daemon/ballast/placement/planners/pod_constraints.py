@@ -230,6 +230,17 @@ class PodConstraints:
         self.move(pod, here)
         return broken
 
+    def uneven(self, pod: int) -> bool:
+        """Whether a ScheduleAnyway spread of the pod is above its skew where it is."""
+        here, soft = int(self._on[pod]), self._pods[pod].template.preferred_spread
+        self.move(pod, -1)
+        uneven = any(
+            self._domain(spread.topology_key)[here] >= 0 and not self._spread(pod, spread, soft)[here]
+            for spread in soft
+        )
+        self.move(pod, here)
+        return uneven
+
     def _mask(self, pod: int) -> Bools:
         every = np.ones(len(self._nodes), bool)
         return np.asarray(np.logical_and.reduce([every, *(mask for _, mask in self._masks(pod))]))
@@ -251,7 +262,7 @@ class PodConstraints:
         if template.affinity:
             yield "affinity", self._attracted(pod, template.affinity)
         for spread in template.spread:
-            yield "spread", self._spread(pod, spread)
+            yield "spread", self._spread(pod, spread, template.spread)
 
     def _attracted(self, pod: int, terms: Sequence[PodTerm]) -> Bools:
         """Pods that all terms mean are near by each; the first of a group that seeks itself goes where the keys are."""
@@ -261,12 +272,13 @@ class PodConstraints:
         somewhere = any((self._crowd(crowd)[self._domain(t.topology_key) >= 0] > 0).any() for t in terms)
         return keyed if not somewhere and self._who.belongs(pod, crowd) else near
 
-    def _spread(self, pod: int, spread: TopologySpread) -> Bools:
+    def _spread(self, pod: int, spread: TopologySpread, together: Sequence[TopologySpread]) -> Bools:
+        """[node]: where it holds; nodes count that have the keys of all constraints that are judged `together`."""
         domain = self._domain(spread.topology_key)
         crowd = spread_over(self._pods[pod], spread)
         template = self._pods[pod].template
         eligible: Bools = np.logical_and.reduce(
-            [self._domain(constraint.topology_key) >= 0 for constraint in template.spread]
+            [self._domain(constraint.topology_key) >= 0 for constraint in together]
         )
         if spread.honour_affinity:
             eligible = eligible & self._sites.chosen(template)

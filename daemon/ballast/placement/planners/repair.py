@@ -1,7 +1,7 @@
 """Moves of pods that are not where they ask to be: node affinity, taints, anti-affinity, spread, duplicates."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -10,6 +10,7 @@ from ballast.placement.planners.simulated_placement import SimulatedPlacement
 from ballast.placement.planners.step import Admit, PlannedMove
 
 AFFINITY, TAINTS, DUPLICATE, PREFERENCE = "node affinity", "taints", "duplicate", "preferred node affinity"
+UNEVEN = "preferred spread"
 _NOBODY = np.zeros(0, np.int64)
 _WHOLE = 100
 """The largest weight of a preferred term: a preference that is met better gains at most one."""
@@ -23,17 +24,19 @@ class Violations:
     duplicate: bool = False
     missed: int = 0
     """Weight of its preferred node affinity that another node it fits on would meet."""
+    uneven: bool = False
+    """Whether a spread that it prefers is above its skew."""
 
     @property
     def names(self) -> tuple[str, ...]:
         """In words."""
-        soft = ((DUPLICATE, self.duplicate), (PREFERENCE, self.missed > 0))
+        soft = ((DUPLICATE, self.duplicate), (UNEVEN, self.uneven), (PREFERENCE, self.missed > 0))
         return (*dict.fromkeys(self.hard), *(name for name, there in soft if there))
 
     @property
     def weight(self) -> float:
-        """How much is wrong: hard ones and duplicates count one each, a preference its share."""
-        return len(self.hard) + self.duplicate + min(1.0, self.missed / _WHOLE)
+        """How much is wrong: hard ones and duplicates count one each, a preference its share, a spread a half."""
+        return len(self.hard) + self.duplicate + self.uneven / 2 + min(1.0, self.missed / _WHOLE)
 
 
 def repair(
@@ -80,29 +83,29 @@ class _RepairSearch:
 
     def faulty(self, movable: Bools) -> list[int]:
         """Movable pods that could have a fault, the worst first."""
-        alike: dict[tuple[int, str, int, int], tuple[str, ...]] = {}
+        alike: dict[tuple[int, str, int, int], Violations] = {}
         faults = []
         for pod in np.flatnonzero(movable & (self._placement.on >= 0)).tolist():
             moved_pod = self._placement.layout.pods[pod]
             key = (id(moved_pod.template), moved_pod.namespace, id(moved_pod.labels), int(self._placement.on[pod]))
             if key not in alike:
-                alike[key] = self._hard(pod)
+                alike[key] = self._shared(pod)
             faults.append((pod, self.faults(pod, alike[key]).weight))
         return [pod for pod, weight in sorted(faults, key=lambda item: (-item[1], item[0])) if weight > 0]
 
-    def faults(self, pod: int, hard: tuple[str, ...] | None = None) -> Violations:
-        """Where it is now; `hard` where these are known."""
+    def faults(self, pod: int, shared: Violations | None = None) -> Violations:
+        """Where it is now; `shared` are those of all pods like it there, where they are known."""
         placement = self._placement
         row = int(placement.on[pod])
         preference = placement.sites.preference(placement.layout.pods[pod].template)
         free = self._without_mates(pod, row)
         better = placement.targets & (preference > preference[row])
-        hard = self._hard(pod) if hard is None else hard
+        shared = self._shared(pod) if shared is None else shared
         if not (free.any() or better.any()):
-            return Violations(hard)
+            return shared
         open_to = placement.open_to(pod)
         best = int(preference[open_to].max(initial=preference[row]))
-        return Violations(hard, bool((open_to & free).any()), best - int(preference[row]))
+        return replace(shared, duplicate=bool((open_to & free).any()), missed=best - int(preference[row]))
 
     def step(self, pod: int) -> PlannedMove | None:
         """The best node for a pod with faults, None where none fixes any without a new one."""
@@ -134,6 +137,10 @@ class _RepairSearch:
         load = (placement.load[rows] + placement.increments(pod)[rows]).max(axis=1, initial=0.0)
         ordered: list[int] = rows[np.lexsort((rows, load, -preference[rows], mates))].tolist()
         return ordered
+
+    def _shared(self, pod: int) -> Violations:
+        soft = self._placement.layout.pods[pod].template.preferred_spread
+        return Violations(self._hard(pod), uneven=bool(soft) and self._placement.neighbours.uneven(pod))
 
     def _hard(self, pod: int) -> tuple[str, ...]:
         placement = self._placement
