@@ -277,9 +277,7 @@ class PodConstraints:
         domain = self._domain(spread.topology_key)
         crowd = spread_over(self._pods[pod], spread)
         template = self._pods[pod].template
-        eligible: Bools = np.logical_and.reduce(
-            [self._domain(constraint.topology_key) >= 0 for constraint in together]
-        )
+        eligible: Bools = np.logical_and.reduce([self._domain(constraint.topology_key) >= 0 for constraint in together])
         if spread.honour_affinity:
             eligible = eligible & self._sites.chosen(template)
         if spread.honour_taints:
