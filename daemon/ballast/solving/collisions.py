@@ -141,7 +141,7 @@ def _minimal(part: Problem, remaining: Callable[[], float]) -> list[str]:
 
         def still(pods: Sequence[int]) -> bool:
             rest = _restricted(left, np.array(pods, np.int64))
-            return collides([*kinds, *rest.rules], rest)
+            return len(pods) > 0 and collides([*kinds, *rest.rules], rest)
 
         devices = _devices_of(left, _deleted(range(len(part.pods)), still))
     names = (*(f"room for {kind}" for kind in part.kinds), devices)
