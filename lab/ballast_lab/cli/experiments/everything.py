@@ -30,11 +30,12 @@ EXPERIMENTS: Mapping[str, tuple[Callable[..., None], Mapping[str, Any]]] = {
     "power": (power, {"seeds": "32"}),
     "windows": (windows, {"seeds": "1"}),
     "openb": (openb, {"seeds": "10", "policy": "all"}),
+    "openb-redrawn": (openb, {"seeds": "3", "workload": "redrawn", "policy": "residual-learned,fgd"}),
     "schedule": (schedule, {"seeds": "12", "days": "PlanetLab/0.0,Google"}),
     "schedule-full": (schedule, {"seeds": "12", "days": "PlanetLab/0.0", "fill": "1.0,1.15"}),
 }
 """By name of the folder: the command, and what it is given where `--seeds` says nothing."""
-ON_TRACES = ("windows", "openb", "schedule", "schedule-full")
+ON_TRACES = ("windows", "openb", "openb-redrawn", "schedule", "schedule-full")
 """These replay public traces and are left out without --data."""
 
 

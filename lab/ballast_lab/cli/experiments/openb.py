@@ -52,7 +52,7 @@ def openb(
             "experiment openb needs traces: give --data DIR, a folder with openb/. See docs/experiments.md."
         )
     policies = _among("--policy", policy, {ALL: list(POLICIES)})
-    chosen = _among("--workload", workload, {ALL: names(data), REDRAWN: missing(data)})
+    chosen = _among("--workload", workload, {ALL: names(data), REDRAWN: missing(data) or names(data)})
     if out is not None:
         _write(out, {})
     with options.spread(backend, jobs, "openb") as begin:
