@@ -12,8 +12,9 @@ import pytest
 
 from ballast.model.devices import MILLI
 from ballast.publishing.profiles import extender_profile
+from ballast_lab.experiments.openb.lists import PodKind
 from ballast_lab.experiments.openb.running import Run
-from ballast_lab.experiments.openb.trace import FIRST_SEED, PodKind, TraceWorkload
+from ballast_lab.experiments.openb.trace import FIRST_SEED, TraceWorkload
 from ballast_lab.harness.api import Json
 from ballast_lab.harness.chart import Installed
 from ballast_lab.harness.control_plane import ControlPlane
