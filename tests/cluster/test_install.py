@@ -88,6 +88,10 @@ def test_the_admission_policy_keeps_ballast_to_its_own_prefix(release: Release) 
         "foreign taints removed": {"spec": {"taints": [own]}},
         "a foreign taint added": {"spec": {"taints": [foreign, {"key": "x", "effect": "NoExecute"}]}},
         "a taint of ours that evicts": {"spec": {"taints": [foreign, {**own, "effect": "NoExecute"}]}},
+        "a taint of ours that stops pods": {"spec": {"taints": [foreign, {**own, "effect": "NoSchedule"}]}},
+        "a taint that we never set": {"spec": {"taints": [foreign, {**own, "key": "ballast.dev/x"}]}},
+        "an operator's word": {"metadata": {"annotations": {"ballast.dev/exclude": "false"}}},
+        "another one": {"metadata": {"annotations": {"ballast.dev/evict-lifts": "age"}}},
         "a cordon": {"spec": {"unschedulable": True}},
         "a finalizer": {"metadata": {"finalizers": ["example.org/keep"]}},
     }
@@ -95,8 +99,13 @@ def test_the_admission_policy_keeps_ballast_to_its_own_prefix(release: Release) 
         {"metadata": {"labels": {"ballast.dev/score": "7"}, "annotations": {"ballast.dev/window": "{}"}}},
         {"metadata": {"labels": {"ballast.dev/score": None}, "annotations": {"ballast.dev/window": None}}},
         {"spec": {"taints": [foreign, own]}},
+        {"spec": {"taints": [foreign, {"key": "ballast.dev/load", "value": "85", "effect": "PreferNoSchedule"}]}},
         {"spec": {"taints": [foreign]}},
     ]
+    node = {"apiVersion": "v1", "kind": "Node", "name": "busy"}
+    event = {"metadata": {"generateName": "busy."}, "involvedObject": node, "reason": "Tested", "type": "Normal"}
+    ballasts = {"source": {"component": "ballast"}, "reportingComponent": "ballast", "reportingInstance": "one"}
+    kubelets = {"source": {"component": "kubelet"}, "reportingComponent": "kubelet", "reportingInstance": "busy"}
     token = release.cluster.account_token(release.namespace, "ballast")
     with release.cluster.as_token(token) as ballast:
         eventually("the policy is in force", lambda: _refused(ballast, f"{path}?dryRun=All"))
@@ -106,6 +115,8 @@ def test_the_admission_policy_keeps_ballast_to_its_own_prefix(release: Release) 
             assert "Ballast may change" in answer.text
         for body in allowed:
             ballast.patch(path, body)
+        for by, status in ((kubelets, 403), (ballasts, 201)):
+            assert ballast.raw("POST", "/api/v1/namespaces/default/events", event | by).status_code == status
     api.patch(path, {"metadata": {"labels": {"zone": "b"}}})
 
 

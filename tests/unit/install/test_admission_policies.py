@@ -28,6 +28,25 @@ def test_no_taint_of_ballast_evicts(helm: Helm) -> None:
     assert "t.effect != 'NoExecute' || t in oldObject.spec" in expressions(helm, {}, "ballast")
 
 
+def test_taints_of_ballast_only_stop_pods_where_a_setting_says_so(helm: Helm) -> None:
+    assert "t.effect in ['PreferNoSchedule'])" in expressions(helm, {}, "ballast")
+    hard: Values = {"settings": {"publishing": {"load_taint": "NoSchedule"}}}
+    assert "t.key == 'ballast.dev/load' && t.effect in ['PreferNoSchedule','NoSchedule'])" in expressions(
+        helm, hard, "ballast"
+    )
+
+
+def test_the_operators_own_words_stay_theirs(helm: Helm) -> None:
+    for name in ("ballast", "ballast-pods"):
+        said = expressions(helm, EVICTING, name)
+        assert said.count("!k.startsWith('ballast.dev/exclude') && !k.startsWith('ballast.dev/evict')") == 4
+
+
+def test_events_are_in_ballast_s_own_name(helm: Helm) -> None:
+    assert matched(helm, EVICTING, "ballast-events") == {("CREATE", "events")}
+    assert "reportingComponent.orValue('') == 'ballast'" in expressions(helm, EVICTING, "ballast-events")
+
+
 def test_of_a_pod_s_status_only_the_nominated_node_is_left(helm: Helm) -> None:
     said = expressions(helm, {}, "ballast-pods")
     for field in ("startTime", "resourceClaimStatuses", "extendedResourceClaimStatus", "qosClass", "hostIP", "phase"):
