@@ -133,6 +133,18 @@ def test_a_plan_without_effect_stops_its_planner_for_a_while(replica: Replica, s
     assert after.evictor.stopped("rebalance") is None
 
 
+def test_a_plan_whose_source_another_plan_touches_stops_nobody(server: EvictingApi) -> None:
+    replica = Replica(server, rules=GateRules(workload_window=0.0))
+    replica.carry_out(server.pods["shop/web-1"])
+    server.replace_evicted("n5")
+    replica.follow()
+    server.clock.advance(WINDOW - 10)
+    [attempt] = replica.carry_out(server.pods["shop/web-2"], to="n0")
+    assert attempt.status == "evicted"
+    assert "loads changed by 0%" in (replica.follow(10) or "")
+    assert replica.evictor.stopped("rebalance") is None
+
+
 def test_a_replacement_of_a_slow_workload_is_late_later(server: EvictingApi) -> None:
     replica = Replica(server, starts_within=900.0)
     replica.carry_out(server.pods["shop/web-1"])
