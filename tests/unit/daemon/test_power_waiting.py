@@ -4,7 +4,7 @@ from dataclasses import replace
 from fractions import Fraction
 
 from ballast.actuation.scaling.target_status import Actuator, TargetStatus
-from ballast.jobs.power.start_times import StartTimes
+from ballast.jobs.power.metering import StartTimes
 from ballast.model.workload import Workload
 from ballast.power.waiting import START
 from tests.worlds.power import policy

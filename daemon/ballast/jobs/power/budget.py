@@ -15,7 +15,7 @@ from ballast.base.clock import AHEAD
 from ballast.base.errors import ClusterError, Superseded
 from ballast.cluster.write import Result
 from ballast.cluster.write import WriteOutcome as Written
-from ballast.jobs.power.metering import Metering, believed
+from ballast.jobs.power.metering import Metering, StartTimes, believed
 from ballast.jobs.power.participants import (
     Participants,
     autoscaled_targets,
@@ -28,7 +28,6 @@ from ballast.jobs.power.participants import (
     watts_drawn,
 )
 from ballast.jobs.power.report import Action, IdleReason, Inputs, Outcome, TickContext, TickDecision, TickReport
-from ballast.jobs.power.start_times import StartTimes
 from ballast.jobs.power.store import PowerStore, Record, SavedState
 from ballast.power.absolute import metered
 from ballast.power.autoscaled import unmet_demand
