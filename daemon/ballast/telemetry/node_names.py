@@ -25,6 +25,8 @@ _NAME_ADDRESSES = frozenset(("Hostname", "InternalDNS"))
 _EXTERNAL_ADDRESSES = frozenset(("ExternalIP", "ExternalDNS"))
 _PORT_NAME = re.compile(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?")
 _LONGEST_PORT_NAME = 15
+_LONGEST_VALUE = 253 + len(":") + _LONGEST_PORT_NAME
+"""Of a node's name with a port. What a pattern does with a longer one could take minutes."""
 
 
 class NodeNames:
@@ -33,7 +35,7 @@ class NodeNames:
     Tried in this order: the node label `identity`, the name, InternalIP, Hostname and InternalDNS, ExternalIP and
     ExternalDNS, a short host name for a node known by its FQDN, an FQDN for a node known by its short name; all of them
     with or without a `:port`, which is a number or a name. Of several values joined by SEPARATOR the first that names
-    a node counts.
+    a node counts. A value of more than 269 characters names none.
     `rewrite` maps patterns (whole match) to replacements (`\\1` or `$1`) and is applied first. While `selecting`,
     `nodes` are not all there are: what fits none is NOT_SELECTED, and host names are not completed or cut, since they
     could be those of another node.
@@ -102,6 +104,8 @@ class NodeNames:
         return next((row for row in rows if row >= 0), max(rows))
 
     def _find_one(self, value: str) -> int:
+        if len(value) > _LONGEST_VALUE:
+            return self._nobody
         for pattern, replacement in self._rewrite:
             match = pattern.fullmatch(value)
             if match is not None:

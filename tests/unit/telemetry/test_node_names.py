@@ -1,5 +1,6 @@
+import re
 import string
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from hypothesis import given
@@ -7,7 +8,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from ballast.model.node import Node
-from ballast.telemetry.node_names import AMBIGUOUS, NOT_SELECTED, UNMATCHED, NodeNames
+from ballast.telemetry.node_names import AMBIGUOUS, NOT_SELECTED, SEPARATOR, UNMATCHED, NodeNames
 
 NODES = [
     Node(
@@ -101,6 +102,31 @@ def test_a_rewrite_comes_first() -> None:
     assert names.row("metal-worker-17") == 1
     assert names.row("worker/node") == 1
     assert names.row("metal-nobody-1") == UNMATCHED
+
+
+CATASTROPHIC = r"(.*)*-(.*)*-(.*)*:9100"
+
+
+@pytest.mark.parametrize("selecting", [False, True])
+def test_no_pattern_sees_a_value_that_is_longer_than_any_name(selecting: bool) -> None:
+    names = NodeNames(NODES, rewrite={CATASTROPHIC: "$1"}, selecting=selecting)
+    lengths = []
+
+    class Recording:
+        def fullmatch(self, value: str) -> None:
+            lengths.append(len(value))
+
+    names._rewrite = [(cast("re.Pattern[str]", Recording()), "")]
+    longest = "x" * 253 + ":" + "p" * 15
+    nobody = NOT_SELECTED if selecting else UNMATCHED
+    for value in (longest, longest + "x", "-" * 2_000, "worker" + SEPARATOR + "-" * 4_000):
+        assert names.row(value) == (1 if "worker" in value else nobody)
+    assert lengths == [269, len("worker")]
+
+
+def test_a_long_value_ends_at_once_whatever_the_pattern() -> None:
+    names = NodeNames(NODES, rewrite={CATASTROPHIC: "$1"})
+    assert names.row("-" * 4_000) == UNMATCHED
 
 
 def test_many_unknown_values_do_not_pile_up() -> None:
