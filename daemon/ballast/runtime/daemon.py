@@ -264,9 +264,10 @@ class Daemon:
         reviewed = (TokenReviewer(self.context.api), http.reviewed) if http.reviewed else None
         scheduling = None if apart else self.extender
         page = create_app(self.board, metrics, scheduling, callers, http.allowed_hosts, reviewed, answers, of_page)
+        health = create_health_app(self.board, of_health, answers, reviewed)
         servers = [
             Server(page, http, of_page.count, optional_ca=None if apart else authority),
-            Server(create_health_app(self.board, of_health, answers), http.of_health(), of_health.count, "HEALTH_PORT"),
+            Server(health, http.of_health(), of_health.count, "HEALTH_PORT"),
         ]
         if apart is not None:
             if authority is not None:

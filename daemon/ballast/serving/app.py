@@ -78,10 +78,13 @@ def create_app(
     return _app(routes, refusals, around)
 
 
-def create_health_app(board: Board, refusals: Refusals, answers: DaemonAnswers) -> Starlette:
-    """`/livez` and `/readyz` alone."""
+def create_health_app(
+    board: Board, refusals: Refusals, answers: DaemonAnswers, reviewed: tuple[Review, Collection[str]] | None = None
+) -> Starlette:
+    """`/livez` and `/readyz` alone; `reviewed` as of `create_app`."""
     health = HealthRoutes(board, answers)
-    return _app([Route("/livez", health.livez), Route("/readyz", health.readyz)], refusals)
+    around = [Middleware(Reviewed, *reviewed, SystemClock(), refusals.count)] if reviewed else []
+    return _app([Route("/livez", health.livez), Route("/readyz", health.readyz)], refusals, around)
 
 
 def create_extender_app(

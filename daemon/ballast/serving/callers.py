@@ -16,6 +16,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from ballast.base.clock import Clock
 from ballast.base.errors import ClusterError, SettingsError
 from ballast.cluster.token_review import TokenVerdict
+from ballast.serving.health import PROBES, is_verbose
 from ballast.settings.parts import ExtenderSettings
 from ballast.settings.secrets import SecretFile
 
@@ -142,7 +143,7 @@ class RateLimit:
 
 
 REMEMBERED = 1000
-"""Tokens whose verdicts are kept; then the one that was kept longest is forgotten."""
+"""Allowed tokens, and refused ones, that are kept; then the one that was kept longest is forgotten."""
 
 ALLOWED_FOR = 60.0
 """Seconds for which a token stays allowed without another review."""
@@ -156,6 +157,9 @@ AT_ONCE = 4
 Review = Callable[[str, str], TokenVerdict]
 """Of a token and the path; raises ClusterError."""
 
+TokenKey = tuple[bytes, str]
+"""The hash of a token, and the path."""
+
 log = structlog.get_logger("ballast")
 
 
@@ -163,7 +167,8 @@ class Reviewed:
     """Answers 401 for an unknown token, 403 without the right to `get` the path, 429 for too many tokens.
 
     Answers 503 while the API server does not answer. `paths` are whole paths, or prefixes where they end with a slash;
-    those are asked for as such, so that one right covers the whole. Verdicts are kept by the hash of the token.
+    those are asked for as such, so that one right covers the whole. Details of probes are part of `/api/`. Verdicts are
+    kept by the hash of the token. Tokens that were allowed have a rate of their own, which strangers do not use up.
     """
 
     def __init__(
@@ -180,21 +185,25 @@ class Reviewed:
         self._review = review
         self._paths = tuple(paths)
         self._clock = clock
-        self._kept: OrderedDict[tuple[bytes, str], tuple[float, TokenVerdict]] = OrderedDict()
-        self._rate = RateLimit(clock)
-        self._limiter = CapacityLimiter(AT_ONCE)
+        self._allowed: OrderedDict[TokenKey, tuple[float, TokenVerdict]] = OrderedDict()
+        self._refused: OrderedDict[TokenKey, tuple[float, TokenVerdict]] = OrderedDict()
+        self._of_known = RateLimit(clock), CapacityLimiter(AT_ONCE)
+        self._of_strangers = RateLimit(clock), CapacityLimiter(AT_ONCE)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """One request."""
-        path = self._required_path(scope["path"]) if scope["type"] == "http" else None
-        refusal = None if path is None else await self._review_token(Request(scope), path)
+        request = Request(scope) if scope["type"] == "http" else None
+        path = self._required_path(request) if request else None
+        refusal = await self._review_token(request, path) if request and path else None
         if refusal is not None:
             self._on_refused(refusal.status_code)
         await (refusal or self._app)(scope, receive, send)
 
-    def _required_path(self, path: str) -> str | None:
+    def _required_path(self, request: Request) -> str | None:
         """What a caller needs the right to `get`; None where anybody may."""
-        clean = "/" + path.lstrip("/")
+        clean = "/" + request.scope["path"].lstrip("/")
+        if clean in PROBES and is_verbose(request):
+            clean = "/api/"
         for guarded in self._paths:
             if clean == guarded or (guarded.endswith("/") and clean.startswith(guarded)):
                 return guarded
@@ -209,10 +218,12 @@ class Reviewed:
         key = (hashlib.sha256(token.encode("utf-8", "surrogateescape")).digest(), path)
         verdict = self._recall(key)
         if verdict is None:
-            if wait := self._rate.wait(request.client.host if request.client else ""):
+            known = key in self._allowed
+            rate, limiter = self._of_known if known else self._of_strangers
+            if wait := rate.wait(key[0].hex() if known else request.client.host if request.client else ""):
                 return _answer(429, "Too many tokens were shown; try again later.", {"retry-after": f"{wait:.0f}"})
             try:
-                verdict = await to_thread.run_sync(self._review, token, path, limiter=self._limiter)
+                verdict = await to_thread.run_sync(self._review, token, path, limiter=limiter)
             except ClusterError as error:
                 log.debug("a token cannot be reviewed", problem=str(error))
                 return _answer(503, "The API server does not review tokens now.", {"retry-after": "5"})
@@ -223,16 +234,18 @@ class Reviewed:
             return _answer(403, f"This token may not get {path}; a ClusterRole with nonResourceURLs allows it.")
         return _answer(401, "The cluster does not know this token.")
 
-    def _recall(self, key: tuple[bytes, str]) -> TokenVerdict | None:
-        until, verdict = self._kept.get(key, (0.0, TokenVerdict.UNKNOWN))
+    def _recall(self, key: TokenKey) -> TokenVerdict | None:
+        until, verdict = self._allowed.get(key) or self._refused.get(key) or (0.0, TokenVerdict.UNKNOWN)
         return verdict if self._clock.monotonic() < until else None
 
-    def _remember(self, key: tuple[bytes, str], verdict: TokenVerdict) -> None:
-        lasts = ALLOWED_FOR if verdict is TokenVerdict.ALLOWED else REFUSED_FOR
-        self._kept.pop(key, None)
-        self._kept[key] = (self._clock.monotonic() + lasts, verdict)
-        if len(self._kept) > REMEMBERED:
-            self._kept.popitem(last=False)
+    def _remember(self, key: TokenKey, verdict: TokenVerdict) -> None:
+        allowed = verdict is TokenVerdict.ALLOWED
+        self._allowed.pop(key, None)
+        self._refused.pop(key, None)
+        kept = self._allowed if allowed else self._refused
+        kept[key] = (self._clock.monotonic() + (ALLOWED_FOR if allowed else REFUSED_FOR), verdict)
+        if len(kept) > REMEMBERED:
+            kept.popitem(last=False)
 
 
 def _answer(status: int, said: str, headers: dict[str, str] | None = None) -> JSONResponse:

@@ -9,6 +9,13 @@ from starlette.responses import PlainTextResponse, Response
 from ballast.model.snapshot import Snapshot
 from ballast.serving.board import Board, Check, DaemonAnswers
 
+PROBES = ("/livez", "/readyz")
+
+
+def is_verbose(request: Request) -> bool:
+    """Whether this request for a probe wants details."""
+    return request.query_params.get("verbose", "false") != "false"
+
 
 class HealthRoutes:
     """The handlers of probes. Stale data never makes a replica unready; it is reported here and in conditions."""
@@ -27,8 +34,7 @@ class HealthRoutes:
     def _answer(self, name: str, checks: Callable[[], list[Check]], request: Request) -> Response:
         results = checks()
         passed = all(check.ok for check in results)
-        verbose = request.query_params.get("verbose")
-        if verbose is None or verbose == "false":
+        if not is_verbose(request):
             failing = ", ".join(check.name for check in results if not check.ok)
             text = "ok\n" if passed else f"failing: {failing}\n"
         else:

@@ -313,12 +313,13 @@ class HttpSettings(SettingsPart):
     """Who may read `/metrics`: everybody, or who shows a token of the cluster that may `get` this path."""
 
     api_auth: Expert[Literal["none", "kubernetes"]] = "none"
-    """Who may read `/api/`: everybody, or who shows a token of the cluster that may `get` the path `/api/`."""
+    """Who may read `/api/`, `/watcher` and the details of probes (`?verbose`): everybody, or who shows a token of the
+    cluster that may `get` the path `/api/`, for `/watcher` that path."""
 
     @property
     def reviewed(self) -> tuple[str, ...]:
         """Paths for which tokens are reviewed."""
-        protected = (("/metrics", self.metrics_auth), ("/api/", self.api_auth))
+        protected = (("/metrics", self.metrics_auth), ("/api/", self.api_auth), ("/watcher", self.api_auth))
         return tuple(path for path, auth in protected if auth == "kubernetes")
 
     def of_health(self) -> HttpSettings:

@@ -9,8 +9,10 @@ import pytest
 from ballast.base.errors import ClusterError
 from ballast.base.metrics import Metrics
 from ballast.cluster.token_review import ACCESS, TOKENS, TokenReviewer, TokenVerdict
-from ballast.serving.app import create_app
+from ballast.serving.app import create_app, create_health_app
+from ballast.serving.board import DaemonAnswers
 from ballast.serving.callers import ALLOWED_FOR, REFUSED_FOR, REMEMBERED, Reviewed
+from ballast.serving.refusals import Refusals
 from ballast.serving.server import Server
 from ballast.settings import HttpSettings
 from tests.unit.serving.client import ask
@@ -109,11 +111,54 @@ def test_many_wrong_tokens_are_not_all_reviewed(monkeypatch: pytest.MonkeyPatch)
     assert len(review.asked) < 30
 
 
-def test_no_more_verdicts_are_kept_than_stated() -> None:
+def test_strangers_use_up_no_rate_of_a_token_that_was_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
+    review, clock = Fake(), FakeClock()
+    with serving(review, monkeypatch, "/metrics", clock=clock) as port:
+        assert status(port, "/metrics", "reader") == 200
+        clock.advance(ALLOWED_FOR + 1)
+        guesses = {status(port, "/metrics", f"guess-{number}") for number in range(60)}
+        assert guesses == {401, 429}
+        assert status(port, "/metrics", "other") == 429, "not known yet: it shares the strangers' rate"
+        assert status(port, "/metrics", "reader") == 200
+        assert review.asked[-1] == ("reader", "/metrics")
+
+
+def test_no_more_verdicts_are_kept_than_stated_and_strangers_displace_no_known_token() -> None:
     reviewed = Reviewed(lambda *_: None, Fake(), ("/metrics",), FakeClock())  # type: ignore[arg-type,return-value]
-    for number in range(REMEMBERED + 50):
-        reviewed._remember((b"%d" % number, "/metrics"), TokenVerdict.UNKNOWN)
-    assert len(reviewed._kept) == REMEMBERED
+    for verdict in (TokenVerdict.ALLOWED, TokenVerdict.UNKNOWN):
+        for number in range(REMEMBERED + 50):
+            reviewed._remember((b"%s %d" % (verdict.encode(), number), "/metrics"), verdict)
+    assert len(reviewed._refused) == len(reviewed._allowed) == REMEMBERED
+    lost = (b"allowed 100", "/metrics")
+    reviewed._remember(lost, TokenVerdict.FORBIDDEN)
+    assert reviewed._recall(lost) is TokenVerdict.FORBIDDEN
+    assert lost not in reviewed._allowed
+
+
+DETAILS = ("/livez?verbose", "/readyz?verbose", "/readyz?verbose=1", "//readyz?verbose", "/readyz?%76erbose&x")
+
+
+@pytest.mark.parametrize("of_health", [False, True])
+def test_details_of_probes_and_the_watcher_need_a_token_and_plain_probes_none(of_health: bool) -> None:
+    review, metrics, board = Fake(), Metrics(), board_of(None)
+    reviewed = (review, HttpSettings(api_auth="kubernetes").reviewed)
+    answers = DaemonAnswers()
+    if of_health:
+        app = create_health_app(board, Refusals(metrics, FakeClock(), "health"), answers, reviewed)
+    else:
+        app = create_app(board, metrics, reviewed=reviewed, answers=answers)
+    server = Server(app, LOOPBACK)
+    try:
+        port = server.start()
+        for path in ("/livez", "/readyz", "/readyz?verbose=false", "/readyz?verbose&verbose=false"):
+            assert (status(port, path), ask(port, path).body) == (200, b"ok\n")
+        for path in DETAILS if of_health else (*DETAILS, "/watcher", "//watcher", "/watcher?host=node-0"):
+            assert status(port, path) == status(port, path, "stranger") == 401
+            assert status(port, path, "other") == 403
+            assert status(port, path, "reader") not in (401, 403)
+    finally:
+        server.stop()
+    assert {path for _, path in review.asked} == ({"/api/"} if of_health else {"/api/", "/watcher"})
 
 
 def test_a_silent_api_server_is_503_and_not_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -128,7 +173,7 @@ def test_a_silent_api_server_is_503_and_not_remembered(monkeypatch: pytest.Monke
 def test_the_settings_name_the_paths() -> None:
     assert HttpSettings().reviewed == ()
     assert HttpSettings(metrics_auth="kubernetes").reviewed == ("/metrics",)
-    assert HttpSettings(metrics_auth="kubernetes", api_auth="kubernetes").reviewed == ("/metrics", "/api/")
+    assert HttpSettings(metrics_auth="kubernetes", api_auth="kubernetes").reviewed == ("/metrics", "/api/", "/watcher")
 
 
 @pytest.mark.parametrize(
