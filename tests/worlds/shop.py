@@ -12,6 +12,7 @@ from ballast.eviction.facts import ClusterObjects, Facts, WorkloadKey
 from ballast.eviction.gate import Gate
 from ballast.eviction.history import NOTHING_YET, History
 from ballast.eviction.rules import GateRules
+from ballast.model.attachments import UNKNOWN, Attachments
 from ballast.model.node import Node
 from ballast.model.pod import Owner, Pod
 from ballast.model.selector import Requirement, Selector
@@ -60,6 +61,7 @@ class Shop:
     namespaces: tuple[Namespace, ...] = (Namespace("shop"),)
     quotas: tuple[Quota, ...] = ()
     scales: dict[WorkloadKey, int] = field(default_factory=dict)
+    attachments: Attachments = UNKNOWN
     unknown: tuple[str, ...] = ()
     rules: GateRules = field(default_factory=GateRules)
     history: History = NOTHING_YET
@@ -76,6 +78,7 @@ class Shop:
             namespaces=self.namespaces,
             quotas=self.quotas,
             scales=self.scales,
+            attachments=self.attachments,
         )
         facts = Facts(objects, now=NOW, unknown=self.unknown)
         gate = Gate(facts, self.rules, self.history)

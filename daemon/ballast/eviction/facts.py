@@ -1,7 +1,8 @@
 """The cluster as the checks see it: owners and budgets of pods, state of nodes."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TypeAlias
 
 from ballast.model.attachments import UNKNOWN, Attachments, NodeClaim, ScaleUp
@@ -171,6 +172,21 @@ class Facts:
             covering = tuple(b for b in listed if b.selector is not None and b.selector.matches(pod.labels))
             known = self._covering[key] = (pod.labels, covering)
         return known[1]
+
+    def storage_classes(self, pod: Pod) -> Iterator[str | None]:
+        """Of its volume claims, None for one that is not known; "" is a claim without a class."""
+        claims, default = self._classes_of_claims
+        yield from map(claims.get, pod.template.claims)
+        yield from (default if name is None else name for _, name in pod.template.ephemeral)
+        if pod.template.opaque:
+            yield None
+
+    @cached_property
+    def _classes_of_claims(self) -> tuple[Mapping[tuple[str, str], str], str | None]:
+        """By (namespace, name); and the default class."""
+        claims, classes = self.attachments.claims or (), self.attachments.classes or ()
+        by_name = {(claim.namespace, claim.name): claim.storage_class for claim in claims}
+        return by_name, next((entry.name for entry in classes if entry.default), None)
 
     def removable(self, node: Node) -> bool:
         """Whether an autoscaler would rather remove the node than see it used."""

@@ -55,7 +55,8 @@ class GateRules:
     `windows` are the times at which evictions may happen, always without any. `rate_shares` are the parts of `rates`
     that only one planner may use; `planner` is the one that asks.
 
-    What is off unless set: `pod_selector`, `only_namespaces`, `refuse_volume_claims`, `needs_budget`, `priority_below`.
+    What is off unless set: `pod_selector`, `only_namespaces`, `namespace_selector`, `refuse_volume_claims`,
+    `without_storage_classes`, `needs_budget`, `priority_below`.
     """
 
     prefix: str = "ballast.dev"
@@ -82,6 +83,7 @@ class GateRules:
     max_replacements: int = 3
     priority_below: int | None = None
     refuse_volume_claims: bool = False
+    without_storage_classes: frozenset[str] = frozenset()
     refuse_resource_claims: bool = True
     local_storage: LocalStorage = LocalStorage.REFUSE
     allow_jobs: bool = False
@@ -90,6 +92,7 @@ class GateRules:
     pod_selector: Selector | None = None
     only_namespaces: frozenset[str] = frozenset()
     without_namespaces: frozenset[str] = frozenset()
+    namespace_selector: Selector | None = None
     needs_confirmation: bool = True
     needs_landing: bool = True
     steered: frozenset[str] | None = None

@@ -37,6 +37,7 @@ def rules_of(settings: Settings) -> GateRules:
         max_unknown=settings.publishing.max_unknown,
         priority_below=eviction.priority_below,
         refuse_volume_claims=eviction.pvc == "refuse",
+        without_storage_classes=frozenset(eviction.exclude_storage_classes),
         local_storage=LocalStorage(eviction.local_storage),
         allow_jobs=eviction.jobs == "allow",
         allow_gangs=eviction.gangs == "allow",
@@ -45,6 +46,7 @@ def rules_of(settings: Settings) -> GateRules:
         pod_selector=parse(eviction.pod_selector) if eviction.pod_selector else None,
         only_namespaces=frozenset(eviction.namespaces),
         without_namespaces=frozenset(eviction.exclude_namespaces),
+        namespace_selector=parse(eviction.namespace_selector) if eviction.namespace_selector else None,
     )
 
 

@@ -127,6 +127,9 @@ class EvictionSettings(SettingsPart):
     pvc: Expert[Literal["allow", "refuse"]] = "allow"
     """Whether pods with volume claims are evicted."""
 
+    exclude_storage_classes: Expert[ListOf[str]] = ()
+    """StorageClasses: pods with a volume claim of one of these, or of a class that is not known, are left alone."""
+
     local_storage: Expert[Literal["refuse", "memory", "allow"]] = "refuse"
     """Whether pods with emptyDir volumes are evicted: memory permits those in memory, allow all of them."""
 
@@ -150,6 +153,9 @@ class EvictionSettings(SettingsPart):
 
     exclude_namespaces: ListOf[str] = ()
     """Namespaces whose pods are left alone."""
+
+    namespace_selector: Expert[Annotated[str, AfterValidator(selector)] | None] = None
+    """Label selector of the namespaces whose pods may be evicted; unset: all."""
 
     operator_only: Expert[ListOf[Literal["exclude", "exclude-until", "evict", "evict-lifts"]]] = ()
     """Annotations of Ballast that count on namespaces alone, not on pods and workloads, which tenants may change."""

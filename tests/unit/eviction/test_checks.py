@@ -14,6 +14,7 @@ from ballast.eviction.gate import LIFTED_BY_NAME, NAMES, ROWS
 from ballast.eviction.history import History
 from ballast.eviction.rules import UNLIMITED, EvictionLimit, GateRules, LocalStorage
 from ballast.eviction.time_windows import TimeWindow
+from ballast.model.attachments import Attachments, StorageClass, VolumeClaim
 from ballast.model.cron import Cron
 from ballast.model.marks import GANG_ANNOTATIONS, GANG_LABELS
 from ballast.model.node import Taint
@@ -51,6 +52,7 @@ IN_MEMORY = Template(local_volumes=("cache",), scratch_volumes=("cache",), memor
 HOST_PATH = Template(local_volumes=("cache", "logs"), scratch_volumes=("cache",))
 MAY_BE_LOST = {"cluster-autoscaler.kubernetes.io/safe-to-evict-local-volumes": "tmp, cache"}
 DATABASE = Selector((Requirement("app", "In", ("db",)),))
+MOVABLE, UNLABELLED = Selector((Requirement("moves", "Exists"),)), (Namespace("shop"),)
 CLONE_SET = Owner("CloneSet", "web", "u", True)
 CLONES = (a_pod("other", owner=CLONE_SET), a_pod("third", owner=CLONE_SET))
 OTHER = SHOP.others[0]
@@ -70,6 +72,17 @@ SHARED = GateRules(planner="rebalance", rate_shares={"relieve": 0.5})
 HOURLY = replace(SHARED, rates=((EvictionLimit(20), 3600.0),))
 
 IN_ORDER = replace(SHOP, workloads=(DEPLOYMENT, msgspec.structs.replace(SET, ordered=True)))
+
+
+def claiming(claim: str) -> Shop:
+    """The pod mounts this claim, and those of class fast keep theirs where they are."""
+    claims = [VolumeClaim("shop", name, storage_class=name) for name in ("fast", "slow")]
+    return replace(
+        rules(without_storage_classes=frozenset({"fast"})),
+        pod=a_pod(template=Template(claims=(("shop", claim),))),
+        attachments=Attachments(claims=claims, classes=[StorageClass("fast", default=True)]),
+    )
+
 
 REFUSED: list[tuple[str, Shop]] = [
     ("mirror", pod(annotations={"kubernetes.io/config.mirror": "x"})),
@@ -94,6 +107,9 @@ REFUSED: list[tuple[str, Shop]] = [
     ("local-storage", replace(rules(local_storage=LocalStorage.MEMORY), pod=a_pod(template=EMPTY_DIR))),
     ("local-storage", replace(rules(local_storage=LocalStorage.ALLOW), pod=a_pod(template=HOST_PATH))),
     ("pvc", replace(rules(refuse_volume_claims=True), pod=a_pod(template=EMPTY_DIR))),
+    *(("pvc", claiming(name)) for name in ("fast", "gone")),
+    ("pvc", replace(claiming("slow"), pod=a_pod(template=Template(ephemeral=(("tmp", "fast"),))))),
+    ("pvc", replace(claiming("slow"), pod=a_pod(template=Template(ephemeral=(("tmp", None),))))),
     ("resource-claims", replace(rules(refuse_resource_claims=True), pod=a_pod(template=EMPTY_DIR))),
     ("without-pdb", rules(needs_budget=True)),
     ("pdb", replace(SHOP, budgets=(a_budget(allowed=0),))),
@@ -122,6 +138,7 @@ REFUSED: list[tuple[str, Shop]] = [
     ("pod-selector", rules(pod_selector=DATABASE)),
     ("namespace", rules(without_namespaces=frozenset({"shop"}))),
     ("namespace", rules(only_namespaces=frozenset({"other"}))),
+    *(("namespace", replace(rules(namespace_selector=MOVABLE), namespaces=known)) for known in ((), UNLABELLED)),
     ("opt-out", pod(annotations={"ballast.dev/exclude": "true"})),
     ("opt-out", pod(annotations={"ballast.dev/exclude": "yes"})),
     ("opt-out", pod(annotations={"ballast.dev/exclude-until": "2023-11-14T22:13:21Z"})),
@@ -186,6 +203,9 @@ ALLOWED: list[tuple[str, Shop]] = [
     ("priority", replace(rules(priority_below=100), pod=a_pod(priority=99))),
     ("local-storage", pod(template=EMPTY_DIR, annotations=MAY_BE_LOST)),
     ("pvc", pod(template=EMPTY_DIR)),
+    ("pvc", claiming("slow")),
+    ("pvc", replace(claiming("slow"), pod=a_pod(template=Template(ephemeral=(("tmp", "slow"),))))),
+    ("namespace", replace(rules(namespace_selector=MOVABLE), namespaces=(Namespace("shop", {"moves": "yes"}),))),
     ("resource-claims", replace(rules(refuse_resource_claims=False), pod=a_pod(template=EMPTY_DIR))),
     ("job", replace(rules(allow_jobs=True), pod=a_pod(owner=Owner("Job", "train", "u", True)))),
     ("job", pod(owner=CLONE_SET)),

@@ -116,6 +116,10 @@ def namespace(case: CheckInput) -> CheckResult:
     only, without = case.rules.only_namespaces, case.rules.without_namespaces
     if case.pod.namespace in without or (only and case.pod.namespace not in only):
         return refuse(f"namespace {case.pod.namespace} is not selected")
+    labels = case.rules.namespace_selector
+    there = case.facts.namespaces.get(case.pod.namespace)
+    if labels is not None and (there is None or not labels.matches(there.labels)):
+        return refuse(f"the labels of namespace {case.pod.namespace} are not selected")
     return allow(f"namespace {case.pod.namespace} is selected")
 
 
@@ -134,6 +138,11 @@ def local_storage(case: CheckInput) -> CheckResult:
 def pvc(case: CheckInput) -> CheckResult:
     if case.rules.refuse_volume_claims and case.pod.template.volume_claims:
         return refuse("it has volume claims")
+    without = case.rules.without_storage_classes
+    for name in case.facts.storage_classes(case.pod) if without else ():
+        if name is None or name in without:
+            of = "an unknown StorageClass" if name is None else f"StorageClass {name}"
+            return refuse(f"it has a volume claim of {of}")
     return allow("volume claims do not prevent its eviction")
 
 

@@ -184,6 +184,7 @@ def test_limits_hold_when_they_are_set(plan: Plan, monkeypatch: pytest.MonkeyPat
     [
         ("exclude_namespaces=shop", "namespace"),
         ("namespaces=other", "namespace"),
+        ("namespace_selector=moves", "namespace"),
         ("pod_selector=app in (db),tier", "pod-selector"),
         ("without_pdb=refuse", "without-pdb"),
         ("priority_below=0", "priority"),
