@@ -129,7 +129,7 @@ CONDITION_TYPES: Mapping[str, ConditionType] = {
     ),
     "Contended": ConditionType(
         "Something else writes the same fields",
-        "Somebody else keeps changing back what Ballast writes; it leaves those objects alone for a while.",
+        "Somebody else changes what Ballast writes: workloads are left alone for a while, nodes lose their score.",
         'Stop one of the two writers, or exclude the object with `ballast.dev/exclude: "true"`.',
     ),
     "SecondBallast": ConditionType(

@@ -1,12 +1,13 @@
 """The writes on nodes."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
 from typing import Any, TypeAlias
 
 import msgspec
 
 from ballast.base.errors import ClusterError, Gone, NotFound
+from ballast.base.text import printable
 from ballast.cluster.client import KubeApi
 from ballast.cluster.write import MERGE_PATCH, Result, Write, WriteOutcome, WriteTarget, object_path
 from ballast.cluster.writer import Writer
@@ -14,6 +15,9 @@ from ballast.model.node import Taint
 
 Taints: TypeAlias = list[dict[str, Any]]
 PREFER = "PreferNoSchedule"
+LONGEST_MANAGER = 128
+"""Characters of a field manager, as the API server allows."""
+
 _ATTEMPTS = 5
 
 
@@ -34,6 +38,24 @@ def node_metadata(
         event="PublishLoad",
         aggregated=True,
     )
+
+
+def manager_of_keys(api: KubeApi, name: str, keys: Collection[str]) -> str:
+    """The field manager of any of these labels and annotations on a node, the newest; empty where nobody tells."""
+    try:
+        entries = (
+            msgspec.json.decode(api.get(object_path("/api/v1/nodes", name)))["metadata"].get("managedFields") or ()
+        )
+        writers = [entry for entry in entries if any(f"f:{key}" in _metadata_fields(entry) for key in keys)]
+        newest: dict[str, Any] = max(writers, key=lambda entry: str(entry.get("time", "")), default={})
+    except (ClusterError, msgspec.DecodeError, KeyError, TypeError, AttributeError):
+        return ""
+    return printable(str(newest.get("manager", "")), LONGEST_MANAGER)
+
+
+def _metadata_fields(entry: Mapping[str, Any]) -> set[str]:
+    metadata = (entry.get("fieldsV1") or {}).get("f:metadata") or {}
+    return {*(metadata.get("f:labels") or ()), *(metadata.get("f:annotations") or ())}
 
 
 def replace_taints(

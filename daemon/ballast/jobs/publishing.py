@@ -55,6 +55,7 @@ class PublishingJob:
     def gained(self) -> None:
         """This replica leads from now on."""
         self._counting = False
+        self.publisher.forget()
 
     def _begin_count(self, time: float) -> None:
         """Counts what a leader that died had written and not counted. Raises ClusterError."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Protocol
 
 import numpy as np
@@ -140,8 +141,13 @@ class LabelPlanner:
         carried: Mapping[str, PublishedKeys],
         freeze: Freeze,
         now: float,
+        foreign: Mapping[str, bool] = MappingProxyType({}),
     ) -> list[NodeChange]:
-        """The changes of this cycle at monotonic time `now`: withdrawals first, then labels, then refreshes."""
+        """The changes of this cycle at monotonic time `now`: withdrawals first, then labels, then refreshes.
+
+        `foreign` are nodes that carry what another wrote, True where nothing may be published. Of these everything is
+        taken back, and of the others too where we have nothing to put in its place.
+        """
         keys = node_keys(snapshot.nodes)
         self._tracks = {key: self._tracks.get(key) or _Track(carried[key[0]], self._rules) for key in keys}
         known, young = snapshot.known.tolist(), snapshot.states.are(NodeState.YOUNG).tolist()
@@ -157,14 +163,18 @@ class LabelPlanner:
                 if (change := self._withdraw(node.name, carried[node.name], "forgotten", taint=True))
             ]
         if freeze.frozen:
-            return []
+            return [change for name in foreign if (change := self._take_back(name, carried[name]))]
         peaks = LoadPeaks.of(snapshot, self._rules)
         withdrawals: list[NodeChange] = []
         labels: list[NodeChange] = []
         refreshes: list[NodeChange] = []
         for row, key in enumerate(keys):
             name = key[0]
-            if known[row]:
+            if name in foreign and (foreign[name] or not known[row] or scores.get(name) is None):
+                del self._tracks[key]
+                if (change := self._take_back(name, carried[name])) is not None:
+                    withdrawals.append(change)
+            elif known[row]:
                 change = self._publish(snapshot, row, scores.get(name), peaks, carried[name], self._tracks[key], now)
                 if change is not None:
                     (labels if change.labels or change.tainting else refreshes).append(change)
@@ -239,10 +249,21 @@ class LabelPlanner:
         change = NodeChange(name, labels, annotations, tainted, reason, self._load_taints(load, carried))
         return None if change.empty else change
 
+    def _take_back(self, name: str, carried: PublishedKeys) -> NodeChange | None:
+        """Nothing that another wrote stays; the taints only get worse."""
+        load = load_taint.unknown(carried.load_taints, worse=True)
+        change = self._withdraw(name, carried, "contended", taint=False, load=load)
+        return change if carried.tainted or not self._rules.taint else _overloaded(name, change)
+
     def _refresh_due(self, name: str, carried: PublishedKeys, end: float) -> bool:
         written = window_end(carried.window) if carried.window is not None else None
         lifetime = self._rules.refresh * (1 - self._rules.jitter * spread(name))
         return written is None or not 0 <= end - written < lifetime
+
+
+def _overloaded(name: str, change: NodeChange | None) -> NodeChange:
+    """`change` with the taint."""
+    return replace(change or NodeChange(name, {}, {}, None, "contended"), taint=True)
 
 
 def _number(label: str | None) -> int | None:

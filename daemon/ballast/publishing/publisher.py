@@ -3,13 +3,14 @@
 import threading
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 
 import msgspec
 
 from ballast.base.clock import Clock
 from ballast.base.parts import Part
 from ballast.cluster.client import KubeApi
-from ballast.cluster.node_writes import Taints, node_metadata, replace_taints, with_taint, with_values
+from ballast.cluster.node_writes import Taints, manager_of_keys, node_metadata, replace_taints, with_taint, with_values
 from ballast.cluster.objects import wire
 from ballast.cluster.write import Result, WriteOutcome
 from ballast.cluster.writer import Writer
@@ -49,7 +50,8 @@ class Publisher:
     def __init__(
         self, api: KubeApi, writer: Writer, clock: Clock, keys: NodeKeys, planner: LabelPlanner, *, interval: float
     ) -> None:
-        self._contention = LabelContention(planner.identity, IDLE_ROUNDS * interval)
+        writer_of = partial(manager_of_keys, api, keys=(keys.score, keys.load, keys.window))
+        self._contention = LabelContention(planner.identity, IDLE_ROUNDS * interval, writer_of)
         self._api = api
         self._writer = writer
         self._clock = clock
@@ -86,12 +88,11 @@ class Publisher:
         carried = self._carried(snapshot, current)
         now = self._clock.monotonic()
         self._others = self._contention.others(carried, snapshot.time)
-        changes = self._planner.plan(snapshot, scores, carried, freeze, now)
-        there = [
-            change
-            for change in changes
-            if current(change.node) is not None and not self._contention.left_alone(change.node, now)
-        ]
+        foreign = self._contention.foreign(now)
+        for name in foreign:
+            carried[name] = replace(carried[name], window=carried[name].window and "")
+        changes = self._planner.plan(snapshot, scores, carried, freeze, now, foreign)
+        there = [change for change in changes if current(change.node) is not None]
         return self._apply(sorted(there, key=lambda change: change.node in self._failed), carried)
 
     def windows_after(self, time: float, nodes: Iterable[Node]) -> list[float]:
@@ -100,8 +101,12 @@ class Publisher:
         ends = (window_end(window) for window in carried if window)
         return [end for end in ends if end is not None and end > time + STAMPED]
 
+    def forget(self) -> None:
+        """Another replica may have written until now, which is no fight."""
+        self._contention.forget()
+
     def contended(self) -> str | None:
-        """Who else writes our keys, on which nodes, while these are left alone."""
+        """Who else has written our keys of late, and on which nodes."""
         return self._contention.problem(self._clock.monotonic())
 
     def others(self) -> str | None:
