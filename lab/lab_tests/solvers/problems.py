@@ -37,17 +37,23 @@ def devices_hold(devices: list[Json], pods: list[list[Json]]) -> bool:
     """Whether some choice of devices holds all shares, those of a pod on different devices; all choices are tried."""
     shares = [(number, share) for number, pod in enumerate(pods) for share in pod]
     for choice in product(range(len(devices)), repeat=len(shares)):
-        left = [device.get("capacity", 1) for device in devices]
+        left = [dict(amounts_of(device.get("capacity", 1))) for device in devices]
         users: set[tuple[int, int]] = set()
         for device, (pod, share) in zip(choice, shares, strict=True):
-            left[device] -= share["amount"]
+            for name, amount in amounts_of(share["amount"]).items():
+                left[device][name] = left[device].get(name, 0) - amount
             if devices[device]["resource"] != share["resource"] or (device, pod) in users:
                 break
             users.add((device, pod))
         else:
-            if min(left, default=0) >= -1e-9:
+            if all(amount >= -1e-9 for amounts in left for amount in amounts.values()):
                 return True
     return False
+
+
+def amounts_of(amount: float | Json) -> Json:
+    """By dimension; a plain number has one without a name."""
+    return amount if isinstance(amount, dict) else {"": amount}
 
 
 def value(document: Json, placement: dict[str, str]) -> float:

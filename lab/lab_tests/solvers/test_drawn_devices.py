@@ -13,16 +13,24 @@ from lab_tests.solvers.problems import Json, broken, value
 PROBLEMS = 1000
 SOLVERS = ("auto", "exact", "late-acceptance")
 EVALUATIONS = 500
+COUNTERS = {"slices": 7, "memory": 40}
+PARTITIONS = [{"slices": 1, "memory": 5}, {"slices": 2, "memory": 10}, {"slices": 1, "memory": 20}, COUNTERS]
+"""What partitions of a device take from the counters that they share."""
 
 
 def drawn(seed: int) -> Json:
-    """Two or three nodes with up to three devices each, four pods with up to two shares: whole ones, parts, mixed."""
+    """Two or three nodes, up to three devices each, four pods, up to two shares: whole, in parts, partitions, mixed."""
     rng = np.random.default_rng(seed)
-    kinds = ["gpu", "gpu", "fpga"][: int(rng.integers(2, 4))]
+    kinds = ["gpu", ("gpu", "partitioned")[seed % 2], "fpga"][: int(rng.integers(2, 4))]
 
     def shares(most: int, sizes: list[int], name: str) -> list[Json]:
-        count = int(rng.integers(0, most + 1))
-        return [{"resource": str(rng.choice(kinds)), name: int(rng.choice(sizes))} for _ in range(count)]
+        drawn_kinds = [str(rng.choice(kinds)) for _ in range(int(rng.integers(0, most + 1)))]
+        return [{"resource": kind, name: size(kind, sizes, name)} for kind in drawn_kinds]
+
+    def size(kind: str, sizes: list[int], name: str) -> int | Json:
+        if kind == "partitioned":
+            return COUNTERS if name == "capacity" else PARTITIONS[int(rng.integers(len(PARTITIONS)))]
+        return int(rng.choice(sizes))
 
     return {
         "resources": ["cpu"],
