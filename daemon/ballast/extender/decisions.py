@@ -292,7 +292,7 @@ class ExtenderService:
         age, lag = self._age(state), assumed.watch_lag(now, asked=True)
         rows, model, strategy = named.rows, state.model, state.strategies[name]
         # Without any known load the scores would be the strategy's guesses: the scheduler's own plugins decide then.
-        blind = strategy.needs_load and not state.known[rows].any()
+        blind = strategy.needs_load and not (state.known if named.everybody else state.known[rows]).any()
         neutral = self._unusable(strategy) or ("unknown-nodes" if blind or not len(rows) else None)
         if neutral is not None:
             return replace(equal(named, neutral), snapshot_age=age, watch_lag=lag)
@@ -303,13 +303,13 @@ class ExtenderService:
             scores = _finest(strategy, fleet, arriving)
         if scores.unknown.all():
             return replace(equal(named, "unknown-nodes"), snapshot_age=age, watch_lag=lag)
-        exact = scores.exact[rows] if named.everybody else scores.exact
+        exact = scores.exact.take(rows) if named.everybody else scores.exact
         if late := self._lateness(strategy, lag):
             # Nodes within a share of the range are equal, so that pods share them; of the worst one only if blind.
             exact = np.minimum(exact, exact.max() - late * np.ptp(exact))
         owner, claim = owner_of(arriving), claim_of(arriving)
         siblings = assumed.of_owner(owner) if claim is None else {}
-        chosen = choose(apart(exact, model.counts(siblings)[rows]) if siblings else exact, state.keys[rows], uid)
+        chosen = choose(apart(exact, model.counts(siblings)[rows]) if siblings else exact, state.keys.take(rows), uid)
         if unseen >= FEW_UNSEEN:
             chosen = self._go_apart(uid, exact * state.sizes[rows], rows, model.rows)
         # The pod counts on its node from now on, so that the next pod of a burst does not see an empty node.

@@ -61,18 +61,18 @@ def measure(seconds: float = SECONDS) -> list[Row]:
     at = f"{NODES:,} nodes with names of {len(NAME.format(row=0))} characters, all jobs on, {seconds:.0f} s"
     rows: list[Row] = []
     for what, value, same, limit in (
-        ("p50", p50, base50, 1.5),
-        ("p99", p99, base99, 8.0),
-        ("worst", worst, base_worst, 60.0),
+        ("p50", p50, base50, 2.5 * base50),
+        ("p99", p99, base99, 6 * base99),
+        ("worst", worst, base_worst, None),
     ):
         rows.append(
             {
                 "what": f"prioritize in the whole daemon, {what}",
                 "at": at,
-                "reach": f"≤ {limit:g} ms",
-                "measured": f"{value:.2f} ms (a server that only sends the same bytes, meanwhile: {same:.2f} ms; "
-                f"{len(took):,} requests; load average {os.getloadavg()[0]:.1f})",
-                "verdict": at_most(value, limit),
+                "reach": f"≤ {limit / same:.1f} × an echo" if limit else "reported",
+                "measured": f"{value:.2f} ms, {value / same:.1f} × a server that only sends the same bytes, meanwhile "
+                f"({same:.2f} ms; {len(took):,} requests; load average {os.getloadavg()[0]:.1f})",
+                "verdict": at_most(value, limit) if limit else "",
             }
         )
     return rows
