@@ -26,9 +26,6 @@ BACKLOG = 1024
 CERTIFICATE_CHECK = 30
 """Seconds between checks for a renewed certificate."""
 
-SEND_BUFFER = 512 * 1024
-"""Bytes that the kernel takes of an answer at once: that to a scheduler about 5,000 nodes leaves in one call."""
-
 HANDSHAKE = 5.0
 """Seconds for a TLS handshake."""
 
@@ -208,7 +205,6 @@ def _bind(host: str, port: int, setting: str) -> socket.socket:
         family, kind, number, _, address = addresses[0]
         listener = socket.socket(family, kind, number)
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BUFFER)  # connections inherit it
         listener.bind(address)
         listener.listen(BACKLOG)
     except OSError as error:
