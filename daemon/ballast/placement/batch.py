@@ -15,7 +15,7 @@ from ballast.model.node import Node
 from ballast.model.pod import Pod
 from ballast.model.sample import Bools, Floats, Ints
 from ballast.placement.batch_balance import MeasuredLoad, balanced
-from ballast.placement.planners.layout import PODS, Layout, layout
+from ballast.placement.planners.layout import IN_PARTS, PODS, Layout, is_device, layout
 from ballast.placement.planners.simulated_placement import SimulatedPlacement
 from ballast.scoring.residual import NOWHERE, Criterion, Residuals
 
@@ -24,10 +24,13 @@ MOST = 2000
 
 
 class BatchOrder(StrEnum):
-    """In which order pods of equal priority are placed."""
+    """In which order pods of equal priority are placed; `fullest` is by arrival or the largest first, whichever uses
+    more of the resource that is shortest.
+    """
 
     ARRIVAL = "arrival"
     SMALL_FIRST = "small-first"
+    FULLEST = "fullest"
 
 
 @dataclass(frozen=True)
@@ -80,54 +83,83 @@ def plan_batch(
     """
     arranged = _arranged(nodes, pods, frozenset(batch), measured)
     chosen = [row for row, pod in enumerate(arranged.pods) if pod.uid in frozenset(batch) and arranged.on[row] < 0]
+    first = order(arranged, chosen, rules, now)[:MOST]
+    plans = [_place(arranged, first, chosen, namespaces)]
+    use = _use_of_the_shortest(arranged, chosen)
+    if rules.order is BatchOrder.FULLEST and plans[0][1]:
+        plans.append(_place(arranged, order(arranged, first, rules, now, -use), chosen, namespaces))
+    places, misfits = max(plans, key=lambda plan: use[list(plan[0])].sum())
+    targets = places
+    if measured is not None and places and not any(misfit.ever for misfit in misfits):
+        targets = balanced(arranged, list(places), measured, namespaces) or places
+    named = ((arranged.pods[row], arranged.nodes[targets[row]].name) for row in places)
+    return BatchPlan(tuple(BatchStep(pod.uid, _name(pod), name) for pod, name in named), tuple(misfits))
+
+
+def _place(
+    arranged: Layout, ordered: Sequence[int], chosen: Sequence[int], namespaces: Mapping[str, Mapping[str, str]] | None
+) -> tuple[dict[int, int], list[Misfit]]:
+    """One pod after another: {row: its node}, and those without room."""
     world = SimulatedPlacement(
         arranged, targets=np.ones(len(arranged.nodes), bool), ceiling=np.inf, namespaces=namespaces
     )
-    before = {row: bool(world.feasible(row).any()) for row in chosen}
+    before = {row: bool(world.feasible(row).any()) for row in ordered}
     residuals = _residuals(arranged, chosen)
     requests: Floats = arranged.asked[:, 1:].astype(float)
-    steps, misfits = [], []
-    ordered = order(arranged, chosen, rules, now)[:MOST]
+    places, misfits = {}, []
     for row in ordered:
         pod = arranged.pods[row]
-        name = f"{pod.namespace}/{pod.name}"
         losses = np.where(world.feasible(row), residuals.steps(requests[row]), NOWHERE)
         least = losses.min(initial=NOWHERE)
         if least == NOWHERE:
-            misfits.append(Misfit(pod.uid, name, _why(world, row, before[row]), before[row]))
+            misfits.append(Misfit(pod.uid, _name(pod), _why(world, row, before[row]), before[row]))
             continue
         # Of equal nodes the one with the fewest pods of its workload, then the first.
         equal = np.flatnonzero(losses == least)
-        target = int(equal[world.siblings.on_nodes(row)[equal].argmin()])
+        places[row] = target = int(equal[world.siblings.on_nodes(row)[equal].argmin()])
         world.move(row, target)
         residuals.place(target, requests[row])
-        steps.append(BatchStep(pod.uid, name, arranged.nodes[target].name))
-    if measured is not None and steps and not any(misfit.ever for misfit in misfits):
-        never = {misfit.uid for misfit in misfits}
-        rows = [row for row in ordered if arranged.pods[row].uid not in never]
-        even = balanced(arranged, rows, measured, namespaces)
-        if even is not None:
-            places = {arranged.pods[row].uid: arranged.nodes[target].name for row, target in even.items()}
-            steps = [msgspec.structs.replace(step, node=places[step.uid]) for step in steps]
-    return BatchPlan(tuple(steps), tuple(misfits))
+    return places, misfits
 
 
-def order(arranged: Layout, rows: Sequence[int], rules: BatchRules, now: float) -> list[int]:
+def _use_of_the_shortest(arranged: Layout, rows: Sequence[int]) -> Floats:
+    """[pod]: what it asks of the resource of which these rows ask most for what is free; devices that do not suffice
+    come before what does not cost as much.
+    """
+    asked: Floats = arranged.asked[:, 1:].astype(float)
+    if not asked.shape[1]:
+        return np.zeros(len(asked))
+    ratio = asked[list(rows)].sum(axis=0) / np.maximum(arranged.free[:, 1:].sum(axis=0), 1)
+    devices = np.array([kind == IN_PARTS or is_device(kind) for kind in arranged.kinds[1:]])
+    short = devices & (ratio > 1)
+    return np.asarray(asked[:, int(np.where(short, ratio, ratio * (not short.any())).argmax())])
+
+
+def order(
+    arranged: Layout, rows: Sequence[int], rules: BatchRules, now: float, sizes: Floats | None = None
+) -> list[int]:
     """The rows by priority, the highest first, then by `rules`, then by age, then by name.
 
-    The size of a pod is the sum over the resources of its share of what all nodes have.
+    `sizes` [pod] replace those of the rules: with small-first the sum over the resources of a pod's share of what all
+    nodes have, else 0.
     """
-    total = arranged.total[:, 1:].sum(axis=0).astype(float)
-    sizes = np.divide(arranged.asked[:, 1:], total, out=np.zeros(arranged.asked[:, 1:].shape), where=total > 0)
-    small_first = rules.order is BatchOrder.SMALL_FIRST
+    if sizes is None:
+        total = arranged.total[:, 1:].sum(axis=0).astype(float)
+        shares = np.divide(arranged.asked[:, 1:], total, out=np.zeros(arranged.asked[:, 1:].shape), where=total > 0)
+        sizes = shares.sum(axis=1) * (rules.order is BatchOrder.SMALL_FIRST)
+
+    aging = rules.aging if rules.aging > 0 and sizes.any() else np.inf
 
     def key(row: int) -> tuple[int, float, float, int]:
         pod = arranged.pods[row]
-        aged = rules.aging > 0 and now - pod.created >= rules.aging
-        size = float(sizes[row].sum()) if small_first and not aged else -1.0 if small_first else 0.0
+        size = -np.inf if now - pod.created >= aging else float(sizes[row])
         return (-pod.priority, size, pod.created, row)
 
     return sorted(rows, key=key)
+
+
+def _name(pod: Pod) -> str:
+    return f"{pod.namespace}/{pod.name}"
 
 
 def _arranged(

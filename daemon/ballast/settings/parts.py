@@ -263,11 +263,12 @@ class BatchSettings(SettingsPart):
     """Whether gates are removed. In dry-run plans are only reported: pods with the gate wait until somebody else
     removes it."""
 
-    order: Expert[Literal["arrival", "small-first"]] = "arrival"
-    """Which pods of equal priority are placed first: the oldest, or the smallest."""
+    order: Expert[Literal["arrival", "small-first", "fullest"]] = "arrival"
+    """Which pods of equal priority are placed first: the oldest, the smallest, or by `fullest` the oldest or the
+    largest, whichever uses more of what is short."""
 
     aging: Expert[Duration] = Duration("5m")
-    """With small-first: age from which a pod comes before all that are younger, whatever its size; 0: never."""
+    """Where size decides: age from which a pod comes before all that are younger, whatever its size; 0: never."""
 
     ahead: Expert[Annotated[int, Field(ge=1)]] = 20
     """Maximum pods whose gate is removed and that are not bound yet; room is held for each of them."""

@@ -86,6 +86,28 @@ def test_the_oldest_come_first_and_small_first_the_smallest() -> None:
     assert names(planned([node("n0", 3.0)], pods, SMALL_FIRST)) == ["mid", "new"]
 
 
+def test_fullest_takes_the_order_that_uses_more_of_what_is_short() -> None:
+    fullest = BatchRules(BatchOrder.FULLEST)
+    gaps = [pod("small", 1.0, created=NOW - 9), pod("large", 4.0, created=NOW - 8), pod("mid", 2.0, created=NOW - 7)]
+    assert names(planned([node("n0", 4.0)], gaps)) == ["small", "mid"]
+    assert names(planned([node("n0", 4.0)], gaps, fullest)) == ["large"]
+    exact = [pod("one", 3.0, created=NOW - 9), pod("two", 3.0, created=NOW - 8), pod("large", 5.0, created=NOW - 7)]
+    assert names(planned([node("n0", 6.0)], exact, fullest)) == ["one", "two"]
+    roomy = [pod("old", 1.0, created=NOW - 9), pod("new", 2.0, created=NOW - 8)]
+    assert names(planned([node("n0", 6.0)], roomy, fullest)) == ["old", "new"]
+
+
+def test_fullest_fills_devices_before_cpu() -> None:
+    def asking(name: str, cpu: float, gpus: float, created: float) -> Pod:
+        shape = shape_of([ContainerShape({"cpu": cpu, "nvidia.com/gpu": gpus})])
+        return Pod("a", name, uid=f"u-{name}", shape=shape, gates=GATE, created=created)
+
+    gpus = Node("n0", allocatable={"cpu": 8.0, "nvidia.com/gpu": 4.0, "pods": 110.0})
+    pods = [asking("one", 8.0, 1.0, NOW - 9), asking("large", 2.0, 4.0, NOW - 8)]
+    assert names(planned([gpus], pods)) == ["one"]
+    assert names(planned([gpus], pods, BatchRules(BatchOrder.FULLEST))) == ["large"]
+
+
 def test_small_first_a_pod_that_has_aged_comes_before_younger_ones() -> None:
     pods = [pod("large", 4.0, created=NOW - 300), pod("small", 1.0), pod("huge", 5.0, created=NOW - 299)]
     aging = BatchRules(BatchOrder.SMALL_FIRST, aging=300)

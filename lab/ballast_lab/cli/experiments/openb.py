@@ -13,7 +13,7 @@ from ballast.base.errors import UsageError
 from ballast.cli.output import Output, OutputOption
 from ballast_lab.cli.experiments import options
 
-ALL, REDRAWN = "all", "redrawn"
+ALL, REDRAWN, BATCH = "all", "redrawn", "batch"
 
 
 def openb(
@@ -25,7 +25,13 @@ def openb(
             help=f"Pod lists, apart by commas. {ALL}: those of the folder; {REDRAWN}: the others, drawn from these.",
         ),
     ] = ALL,
-    policy: Annotated[str, typer.Option(metavar="NAMES", help=f"Policies, apart by commas, or {ALL}.")] = "residual",
+    policy: Annotated[
+        str,
+        typer.Option(
+            metavar="NAMES",
+            help=f"Policies, apart by commas. {ALL}: those for pods as they come; {BATCH}: for pods all known.",
+        ),
+    ] = "residual",
     seeds: options.Seeds = "10",
     jobs: options.Jobs = -1,
     backend: options.Backend = "processes",
@@ -39,7 +45,7 @@ def openb(
     """
     options.require_joblib()
     from ballast_lab.experiments.openb import report
-    from ballast_lab.experiments.openb.policies import POLICIES
+    from ballast_lab.experiments.openb.policies import KNOWN_BEFOREHAND, ONLINE
     from ballast_lab.experiments.openb.running import run
     from ballast_lab.experiments.openb.trace import FIRST_SEED, missing, names
 
@@ -51,7 +57,7 @@ def openb(
         raise UsageError(
             "experiment openb needs traces: give --data DIR, a folder with openb/. See docs/experiments.md."
         )
-    policies = _among("--policy", policy, {ALL: list(POLICIES)})
+    policies = _among("--policy", policy, {ALL: ONLINE, BATCH: KNOWN_BEFOREHAND})
     chosen = _among("--workload", workload, {ALL: names(data), REDRAWN: missing(data) or names(data)})
     if out is not None:
         _write(out, {})

@@ -144,6 +144,10 @@ class LearnedResidual(ResidualPolicy):
         return super().choose(kind)
 
 
+class LargeFirst(ResidualPolicy):
+    """Likewise, of pods that are all known: those first that ask most of the devices, as batches do by `fullest`."""
+
+
 class BestFit:
     """The least left of cpu and devices together (best_fit_score.go), on a scale of 0..100 between the candidates."""
 
@@ -318,7 +322,12 @@ def _ways(free: Floats, count: int, milli: int) -> list[tuple[int, Floats]]:
 POLICIES: Mapping[str, Callable[[TraceWorkload, OpenbNodes, np.random.Generator], PlacementPolicy]] = {
     "residual": ResidualPolicy,
     "residual-learned": LearnedResidual,
+    "residual-large-first": LargeFirst,
     "fgd": FragmentationGradient,
     "best-fit": BestFit,
     "random": Random,
 }
+KNOWN_BEFOREHAND = ("residual-large-first",)
+"""Those for pods that are all known."""
+ONLINE = tuple(name for name in POLICIES if name not in KNOWN_BEFOREHAND)
+"""Those that place pods as they come."""

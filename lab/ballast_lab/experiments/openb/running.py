@@ -12,7 +12,7 @@ import numpy as np
 
 from ballast_lab.experiments import running
 from ballast_lab.experiments.openb.nodes import OpenbNodes
-from ballast_lab.experiments.openb.policies import POLICIES
+from ballast_lab.experiments.openb.policies import KNOWN_BEFOREHAND, POLICIES
 from ballast_lab.experiments.openb.trace import ARRIVING, TraceWorkload, published, workload
 
 _PERCENT = round(100 * ARRIVING)
@@ -30,6 +30,8 @@ class Run:
         """Runs it. The allocated percent is the mean while the arrivals are 130 % of the devices, as published."""
         work = self.workload
         kinds, order = work.arrivals(self.seed)
+        if self.policy in KNOWN_BEFOREHAND:
+            kinds = kinds[np.argsort(-work.volumes[kinds], kind="stable")]
         nodes = OpenbNodes(work, order)
         policy = POLICIES[self.policy](work, nodes, np.random.default_rng([self.seed, 1]))
         arrived = allocated = failed = 0
