@@ -309,7 +309,7 @@ def _problem(label: str, raw: Mapping[str, Any], error: ErrorDetails) -> str:
     path = [part for part in error["loc"] if part != "function-plain"]
     key = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path).lstrip(".")
     if error["type"] == "extra_forbidden":
-        return f"{label}: {key} is no key of a policy. {_hint(str(path[-1]))}"
+        return f"{label}: {key} is no key of a policy. {_hint(path)}"
     if error["type"] == "missing":
         return f"{label}: {key} is missing. Give it."
     if error["type"] == "value_error":
@@ -322,13 +322,17 @@ def _problem(label: str, raw: Mapping[str, Any], error: ErrorDetails) -> str:
     return f"{label}: {shown}: {expectation}. Correct it." if shown else f"{label}: {expectation}. Correct it."
 
 
-def _hint(key: str) -> str:
+def _hint(path: Sequence[int | str]) -> str:
+    """Names only what is allowed at this path."""
+    key, holder = str(path[-1]), next((part for part in reversed(path[:-1]) if isinstance(part, str)), _OUTERMOST)
     if key in ("dryRun", "dry_run", "dryrun"):
         return "BALLAST_POWER__MODE (off, dry-run or on) sets whether anything is changed. Remove it."
     if key in _KEYS:
         return f"{key} belongs under {' or '.join(_KEYS[key])}. Move or remove it."
-    near = get_close_matches(key, sorted(_KEYS), n=1, cutoff=0.6)
-    return f"Did you mean {near[0]}? Correct or remove it." if near else "Correct or remove it."
+    allowed = sorted(name for name, holders in _KEYS.items() if holder in holders)
+    if near := get_close_matches(key, allowed, n=1, cutoff=0.6):
+        return f"Did you mean {near[0]}? Correct or remove it."
+    return f"Allowed are {', '.join(allowed)}. Correct or remove it." if allowed else "Correct or remove it."
 
 
 def _show(value: object) -> str:
@@ -370,7 +374,7 @@ def _find_doubled(policies: Sequence[PowerPolicy]) -> Iterator[str]:
 
 
 def _places() -> dict[str, list[str]]:
-    """By key the keys of the sections that take it, "the policy itself" for its own."""
+    """By key the keys of the sections that take it."""
     classes = {
         section
         for module in (policy, feed_spec, sections)
@@ -382,12 +386,13 @@ def _places() -> dict[str, list[str]]:
     for section in classes:
         holders = {key for key, info in fields if re.search(rf"\b{section.__name__}\b", repr(info.annotation))}
         if "groups" in section.model_fields:
-            holders = {"the policy itself"}
+            holders = {_OUTERMOST}
         for key in (*(info.alias or name for name, info in section.model_fields.items()), *section.other_names):
             places.setdefault(key, set()).update(holders)
     return {key: sorted(holders) for key, holders in places.items() if holders}
 
 
+_OUTERMOST = "the policy itself"
 _KEYS = _places()
 
 

@@ -1,5 +1,6 @@
 """Policies as they are written: exact, and refused with the key and the rule."""
 
+import re
 from fractions import Fraction
 from typing import Any
 
@@ -14,6 +15,10 @@ from ballast.power.sections import Rounding
 from ballast.power.values import exact, seconds
 from tests.worlds.power import policy
 
+KEYS = [
+    *("share", "window", "members", "maxStep", "weight", "tolerance"),
+    *("semantics", "floorWatts", "deadband", "groups", "nominal", "replicas"),
+]
 ONE = "independents: [{ref: a/b, max: 3}]"
 
 
@@ -64,6 +69,20 @@ def test_a_target_may_be_of_any_kind() -> None:
     }
 
 
+@pytest.mark.parametrize(
+    "place", ["{}", "increase: {{{}}}", "groups: [{{{}}}]", "independents: [{{{}}}]", "feed: {{{}}}"]
+)
+@pytest.mark.parametrize("key", KEYS)
+def test_a_proposed_key_is_allowed_where_it_is_proposed(place: str, key: str) -> None:
+    def complaint(name: str) -> str:
+        with pytest.raises(SettingsError) as raised:
+            parsed(place.format(f"{name}: x"))
+        return next((text for text in str(raised.value).splitlines() if f"{name} is no key" in text), "")
+
+    proposal = re.search(r"Did you mean (\w+)\?", complaint(key[:2] + key[3:]))
+    assert proposal is None or complaint(proposal[1]) == ""
+
+
 def test_an_empty_key_counts_as_unset() -> None:
     assert parsed(f"deadband:\nname: ''\n{ONE}").deadband == Fraction(1, 20)
 
@@ -79,6 +98,11 @@ def test_an_empty_key_counts_as_unset() -> None:
         ("increase: {window: -5}", "not a negative one"),
         ("increase: {tolerance: 5}", "increase.tolerance is 5"),
         ("increase: 5", "increase is 5: expected a mapping"),
+        ("increase: {shares: 5}", "shares is no key of a policy. Allowed are auto, maxStep, tolerance, window."),
+        (
+            "groups: [{name: a, shares: 1}]",
+            "groups[0].shares is no key of a policy. Allowed are members, name, priority.",
+        ),
         ("increase: {wndow: 5}", "increase.wndow is no key of a policy. Did you mean window?"),
         ("members: [{ref: a/b, max: 3}]", "members is no key of a policy. members belongs under groups."),
         ("increase: {margin: 5}", "increase.margin is no key of a policy. margin belongs under the policy itself."),
