@@ -3,7 +3,7 @@
 import json
 from collections import deque
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from ballast.base.text import named
 from ballast.cluster.write import FIELD_MANAGER
@@ -31,6 +31,7 @@ class _NodeChanges:
     answered: bool = True
     withheld_until: float = 0.0
     by: str = ""
+    second: bool = False
 
 
 class LabelContention:
@@ -77,11 +78,14 @@ class LabelContention:
         record = self._records.get(name)
         if record is None or record.expected == carried:
             return
+        agrees = replace(record.expected, window=None) == replace(carried, window=None)
         record.expected, record.answered = carried, False
         record.foreign.append(now)
         if self._looked_up < NAMED:
             self._looked_up += 1
             record.by = self._writer(name)
+        signed = bool(identity_of(carried.window, self._identity))
+        record.second = agrees and signed and record.by in ("", FIELD_MANAGER)
         if self.withheld(name, now) or (len(record.foreign) == TIMES and now - record.foreign[0] <= WITHIN):
             record.withheld_until = now + WITHIN
 
@@ -135,9 +139,14 @@ class LabelContention:
         return proven
 
     def problem(self, now: float) -> str | None:
-        """Who else has written, and where; None where nobody did for WITHIN seconds."""
+        """Who else has written, and where; None where nobody did for WITHIN seconds.
+
+        Where another Ballast writes the same labels, `others` tells it, and this only a fight.
+        """
         changed = sorted(
-            name for name, record in self._records.items() if record.foreign and now - record.foreign[-1] < WITHIN
+            name
+            for name, record in self._records.items()
+            if record.foreign and now - record.foreign[-1] < WITHIN and (self.withheld(name, now) or not record.second)
         )
         if not changed:
             return None
