@@ -5,7 +5,7 @@ RUN := $(VENV)/.run
 DEV := $(VENV)/.dev
 DOCS := $(VENV)/docs
 
-.PHONY: demo dist rehearse test test-slow test-cluster test-deep test-hostile test-faults fuzz soak check bench results docs lock clean image chart sbom advisories
+.PHONY: demo dist rehearse test test-slow coverage test-cluster test-deep test-hostile test-faults fuzz soak check bench results docs lock clean image chart sbom advisories
 
 demo: $(RUN)  ## an embedded cluster and the daemon watching it; leaves a recording
 	$(BIN)/ballast demo --record build/recording $(ARGS)
@@ -17,15 +17,18 @@ rehearse: $(RUN)  ## what Ballast would have done over the recorded day of the d
 test: $(DEV)  ## the core, and the shell with fakes: two minutes
 	HYPOTHESIS_PROFILE=quick $(BIN)/pytest -n 4 -m "not slow" tests/unit $(ARGS)
 
-test-slow: $(DEV)  ## the rest of what needs Python, a browser or helm, and properties at length; with coverage
-	$(BIN)/pytest -n 2 --timeout 600 -m "slow or hypothesis" --cov --cov-report= $(ARGS)
+test-slow: $(DEV)  ## the rest of what needs Python, a browser or helm, and properties at length
+	$(BIN)/pytest -n 2 --timeout 600 -m "slow or hypothesis" $(ARGS)
+
+coverage: $(DEV)  ## test-slow in twice the time, and how much of the code it runs
+	$(MAKE) test-slow ARGS="--cov --cov-report= $(ARGS)"
 	$(BIN)/coverage report
 
 test-cluster: $(DEV)  ## against the real control plane, Prometheus and node_exporter
 	tests/cluster/run $(ARGS)
 
 test-deep: $(DEV)  ## the properties of the core, ten times as many examples
-	HYPOTHESIS_PROFILE=deep $(BIN)/pytest -n 2 --timeout 600 tests/unit/power tests/unit/daemon/test_power_budget.py $(ARGS)
+	HYPOTHESIS_PROFILE=deep $(BIN)/pytest -n 2 --timeout 600 -m hypothesis tests/unit/power tests/unit/daemon/test_power_budget.py $(ARGS)
 
 fuzz: $(DEV)  ## mutated input for every decoder and parser, 100,000 cases in a minute
 	$(BIN)/python -m ballast_lab.fuzz $(ARGS)

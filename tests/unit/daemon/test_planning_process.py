@@ -32,6 +32,8 @@ pytestmark = pytest.mark.slow
 
 ON_LINUX = pytest.mark.skipif(sys.platform != "linux", reason="/proc, SCHED_IDLE and RLIMIT_DATA are Linux's")
 NOW = 1_700_000_000.0
+PATIENT = 500.0
+"""Seconds: the process has what other processes leave, which on a busy machine is little."""
 SHAPE = shape_of([ContainerShape({"cpu": 1.0, "memory": 2.0**30})])
 OWNER = Owner("ReplicaSet", "web", "u-web", True)
 
@@ -68,7 +70,7 @@ def errand(**moment: Any) -> PlansRequest:
 
 @pytest.fixture
 def worker() -> Iterator[PlanningProcess]:
-    one = PlanningProcess()
+    one = PlanningProcess(deadline=PATIENT)
     yield one
     one.stop()
 
@@ -127,7 +129,7 @@ def test_a_killed_process_costs_one_errand(worker: PlanningProcess) -> None:
 
 
 def test_a_crash_is_told_and_the_next_errand_finds_a_new_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    worker = PlanningProcess([sys.executable, "-c", "import os; os.kill(os.getpid(), 11)"])
+    worker = PlanningProcess([sys.executable, "-c", "import os; os.kill(os.getpid(), 11)"], deadline=PATIENT)
     with pytest.raises(WorkerError, match="ended by signal 11"):
         worker.ask(errand())
     monkeypatch.setattr(worker, "_command", module.COMMAND)

@@ -62,7 +62,7 @@ def test_a_command_of_the_pages_answers(call: tuple[str, ...], environment: dict
     words = [word for word in words if word != "--live"]
     live = ["--url", environment["URL"]] if call[1] in ("status", "top", "explain", "plan", "report") else []
     command = [sys.executable, "-m", "ballast", *words, *live]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode in (0, 1), f"{done.stdout[-500:]}\n{done.stderr[-1500:]}"
     assert (done.stdout + done.stderr).strip()
     assert "Traceback" not in done.stderr
