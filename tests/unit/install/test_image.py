@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator
 from fnmatch import fnmatch
+from pathlib import Path
 
 import pytest
 
@@ -39,9 +40,19 @@ def copied() -> Iterator[str]:
 
 
 def test_both_stages_stand_on_one_base_that_the_builder_chooses() -> None:
-    assert steps()[0] == ("ARG", "BASE=python:3.13-slim")
+    word, base = steps()[0]
+    assert word == "ARG"
+    assert re.fullmatch(r"BASE=python:3\.13-slim@sha256:[0-9a-f]{64}", base), "a tag may mean another image tomorrow"
     assert [argument(stage, "FROM") for stage in stages()] == ["${BASE} AS build", "${BASE}"]
-    assert re.search(r"\w\.\w+/", steps()[0][1]) is None, "no registry is named"
+    assert re.search(r"\w\.\w+/", base) is None, "no registry is named"
+
+
+@pytest.mark.parametrize("workflow", sorted((ROOT / ".github" / "workflows").iterdir()), ids=lambda path: path.name)
+def test_actions_are_pinned_by_commit_with_their_version_beside(workflow: Path) -> None:
+    uses = re.findall(r"uses: (.*)", workflow.read_text())
+    assert uses
+    for action in uses:
+        assert re.fullmatch(r"[\w./-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+", action), action
 
 
 def test_everything_installed_from_outside_is_pinned_by_hash() -> None:
