@@ -131,7 +131,10 @@ def real(cluster: ControlPlane, day: Day, name: str) -> Iterator[RealScheduler]:
     """kube-scheduler as it comes, with the printed labels profile, or with the printed extender profile."""
     rule = contestant(name)(day, 0)
     assert isinstance(rule, Plain | Extender)
-    add_nodes(cluster.api, [node(each, cpu="16", memory="64Gi", pods=1000) for each in day.names])
+    sizes = zip(day.names, day.load.nodes.cpu, day.load.nodes.memory, strict=True)
+    add_nodes(
+        cluster.api, [node(each, cpu=f"{cpu:g}", memory=f"{memory:.0f}", pods=1000) for each, cpu, memory in sizes]
+    )
     if not isinstance(rule, Extender):
         profile = labels_profile("ballast.dev", "default-scheduler") if isinstance(rule, Labels) else STOCK
         with scheduler(cluster, profile):

@@ -176,6 +176,9 @@ class _PartOfPlaced(Placed):
     def scored(self, resource: str) -> Ints:
         return self._whole.scored(resource).take(self._index)
 
+    def squares(self) -> Floats:
+        return self._whole.squares().take(self._index)
+
     def requested(self, resource: str) -> Ints:
         return self._whole.requested(resource).take(self._index)
 

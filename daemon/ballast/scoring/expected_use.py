@@ -51,6 +51,11 @@ class Presence(NamedTuple):
 class ExpectedUse(Protocol):
     """What strategies read."""
 
+    @property
+    def ratios(self) -> Mapping[str, float]:
+        """What the cluster uses of its requests, by resource."""
+        ...
+
     def unseen(self, resource: str) -> Floats:
         """[node]: what to add to the window's use, milli-cores or bytes; it may change in place with the pods."""
         ...
@@ -80,10 +85,15 @@ class RecentPods:
     ) -> None:
         """`ratios` are those of the snapshot before, without one 1: as much use as requests."""
         self.end, self.seconds = end, seconds
-        self.ratios: dict[str, float] = dict.fromkeys(RESOURCES, 1.0) | dict(ratios or {})
+        self._ratios: dict[str, float] = dict.fromkeys(RESOURCES, 1.0) | dict(ratios or {})
         self._siblings = siblings or {}
         self._sums: dict[str, Floats] = {name: np.zeros(nodes) for name in RESOURCES}
         self._uses: dict[tuple[int, str], tuple[Shape, tuple[float, float]]] = {}
+
+    @property
+    def ratios(self) -> Mapping[str, float]:
+        """By resource; those of the snapshot before where this one does not tell."""
+        return self._ratios
 
     def unseen(self, resource: str) -> Floats:
         """[node]: milli-cores or bytes; the array changes in place with the pods."""
@@ -108,7 +118,7 @@ class RecentPods:
             evident = (used > 0) & (shown > EVIDENT * allocatable)
             total = float(shown[evident].sum())
             if total > SHOWN * float(requested[evident].sum()):
-                self.ratios[name] = min(max(float(used[evident].sum()) / total, LEAST), MOST)
+                self._ratios[name] = min(max(float(used[evident].sum()) / total, LEAST), MOST)
         for pod in pods:
             self.count(pod)
 
@@ -145,7 +155,7 @@ class RecentPods:
         if measured is not None:
             return float(units(resource, measured))
         requests = demand(shape)
-        use = requests.placed.get(resource, 0) * self.ratios[resource]
+        use = requests.placed.get(resource, 0) * self._ratios[resource]
         limits = [container.limits.get(resource) for container in shape.containers]
         if limits and None not in limits:
             use = min(use, float(sum(units(resource, limit) for limit in limits if limit is not None)))
@@ -157,6 +167,11 @@ class PartOfUse:
 
     def __init__(self, whole: ExpectedUse, index: Ints) -> None:
         self._whole, self._index = whole, index
+
+    @property
+    def ratios(self) -> Mapping[str, float]:
+        """As the whole has them."""
+        return self._whole.ratios
 
     def unseen(self, resource: str) -> Floats:
         """[node]: a copy."""

@@ -198,12 +198,16 @@ class Memo:
         self._kept.clear()
 
 
+_SQUARED = ("placed", "cpu")
+
+
 class Placed:
     """Sums over the unfinished pods of each node, by the kinds of `Demand`. `add` and `remove` keep them up to date."""
 
     def __init__(self, nodes: int) -> None:
         self._nodes = nodes
         self._sums: dict[tuple[str, str], Ints] = {}
+        self._squares: Floats = np.zeros(nodes)
         self._demands: dict[int, tuple[Shape, tuple[tuple[tuple[str, str], int], ...]]] = {}
         self._memo = Memo()
 
@@ -222,6 +226,8 @@ class Placed:
             if key not in self._sums:
                 self._sums[key] = np.zeros(self._nodes, np.int64)
             self._sums[key][row] += amount * count
+            if key == _SQUARED:
+                self._squares[row] += float(amount) ** 2 * count
 
     def remove(self, row: int, shape: Shape) -> None:
         """Takes one pod of this shape away from a row."""
@@ -234,6 +240,10 @@ class Placed:
     def scored(self, resource: str) -> Ints:
         """[node]: what NodeResourcesFit counts, with defaults for cpu and memory."""
         return self._sum("placed", resource)
+
+    def squares(self) -> Floats:
+        """[node]: the sum of the squares of `scored` cpu, milli-cores squared."""
+        return self._squares
 
     def requested(self, resource: str) -> Ints:
         """[node]: requests as Trimaran adds them up."""

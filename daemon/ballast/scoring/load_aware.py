@@ -2,7 +2,7 @@
 
 With P the chance that the next hour's arrivals do not all fit (`residual.Criterion.scarcity`), the score is
 
-    (1 - w) * load-variation + w * dominant-residual,      w = max(P, 0.15).
+    (1 - w) * load-variation + w * dominant-residual,      w = min(max(P, 0.15), 0.3).
 
 The least weight costs no hot minutes, and a burst into an empty cluster finds a quarter more room: by the time room is
 scarce, it is too late to have placed well. A larger fixed weight (`blend`) pays for room that nobody needs.
@@ -28,6 +28,8 @@ from ballast.scoring.scores import Scores
 NAME = "load-aware"
 LEAST = 0.15
 """The least weight of dominant-residual."""
+MOST = 0.3
+"""The greatest: what is turned away does not fall further, and hot minutes rise."""
 
 
 class Residual(Strategy, Protocol):
@@ -73,7 +75,7 @@ class LoadAware:
         return self._blend(self.residual.scarcity(fleet)).finer(fleet, pod)
 
     def _blend(self, scarcity: float) -> Blend:
-        weight = max(scarcity, LEAST)
+        weight = min(max(scarcity, LEAST), MOST)
         return Blend(((load_variation.NAME, self.load, 1 - weight), (dominant_residual.NAME, self.residual, weight)))
 
 
@@ -83,4 +85,6 @@ def parse(given: Mapping[str, object], make: Callable[[str, Mapping[str, object]
     in_flight = keys.in_flight()
     keys.finish()
     load, residual = (make(name, {"in_flight": in_flight}) for name in (load_variation.NAME, dominant_residual.NAME))
-    return LoadAware(load, cast(Residual, residual))
+    return LoadAware(
+        replace(cast(load_variation.LoadVariation, load), deviation_of_pods=True), cast(Residual, residual)
+    )

@@ -120,6 +120,8 @@ class LoadVariation:
     in_flight: str = "off"
     weights: tuple[tuple[str, float], ...] = tuple(EQUAL.items())
     node_weights: NodeWeights = field(default_factory=lambda: NO_NODE_WEIGHTS, hash=False)
+    deviation_of_pods: bool = False
+    """Whether the deviation of cpu is that of the pods' uses, instead of the window's."""
 
     @property
     def reads(self) -> tuple[str, ...]:
@@ -162,6 +164,8 @@ class LoadVariation:
     def _resource(self, fleet: Fleet, name: str, asked: float) -> Floats:
         key = (NAME, name, self.margin, self.sensitivity)
         whole, used, deviation = fleet.per_node(key, lambda every: self._without_pod(every, name))
+        if self.deviation_of_pods and name == "cpu":
+            deviation = self._risk_of_pods(fleet, whole)
         if self.in_flight == "full":
             # More than the whole is told apart too: a burst of pods is to go where the overload is smallest.
             mu = np.maximum(used + fleet.expected_use.unseen(name) * _unit(name), 0.0) + asked * _unit(name)
@@ -175,6 +179,17 @@ class LoadVariation:
             mu += deviation
         mu /= 2
         return np.asarray((1 - mu) * 100)
+
+    def _risk_of_pods(self, fleet: Fleet, whole: Floats) -> Floats:
+        """[node]: what the deviation of its pods' uses counts as, 0..1.
+
+        The uses are taken as independent, and each deviates by its mean: its request times what the cluster uses of
+        its requests. The window's deviation tells what has varied, this one what may: a few large pods are a greater
+        risk than many small ones.
+        """
+        use = fleet.expected_use.ratios["cpu"] * np.sqrt(np.maximum(fleet.placed.squares(), 0.0))
+        danger = risk(np.minimum(use / whole, 1.0), self.margin, self.sensitivity)
+        return np.where(fleet.allocatable("cpu") > 0, danger, 1.0)
 
     def _without_pod(self, fleet: Fleet, name: str) -> Floats:
         """What does not depend on the pod: the amount, the mean in use and the deviation's risk.

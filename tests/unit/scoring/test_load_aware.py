@@ -9,7 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ballast.model.shape import ContainerShape, shape_of
+from ballast.scoring.demand import units
 from ballast.scoring.expected_use import NodeAmounts, Presence, RecentPods
+from ballast.scoring.fleet import Placed
 from ballast.scoring.residual import Criterion
 from tests.unit.scoring.worlds import NOW, a_fleet, load, node, pod, scored
 
@@ -58,16 +60,42 @@ def test_with_room_for_all_the_residual_has_its_least_weight() -> None:
     assert score.exact == pytest.approx(0.85 * parts[0] + 0.15 * parts[1])
 
 
-def test_with_no_room_for_the_pods_to_come_the_residual_decides() -> None:
+def test_where_room_is_scarce_the_residual_weighs_more_up_to_its_bound() -> None:
     placed = [pod({"cpu": "3", "memory": "64Mi"}, name=f"p{i}", on="b") for i in range(3)]
     for document in placed:
         document["metadata"]["creationTimestamp"] = datetime.fromtimestamp(NOW - 60, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     fleet = a_fleet(NODES, placed, LOADS)
-    found = scored(fleet, SMALL, "load-aware")
-    scarcity = found.terms["scarcity"][0]
-    assert 0.15 < scarcity < 1
-    parts = [found.terms[name] for name in ("load-variation", "dominant-residual")]
-    assert found.exact == pytest.approx((1 - scarcity) * parts[0] + scarcity * parts[1])
+    score = scored(fleet, SMALL, "load-aware")
+    assert 0.15 < score.terms["scarcity"][0] < 1
+    weight = min(score.terms["scarcity"][0], 0.3)
+    parts = [score.terms[name] for name in ("load-variation", "dominant-residual")]
+    assert score.exact == pytest.approx((1 - weight) * parts[0] + weight * parts[1])
+
+
+def test_of_two_equal_loads_that_of_many_small_pods_is_the_smaller_risk() -> None:
+    """Each node is measured at 40 % and has 4 cores of requests; the window's own deviation does not count."""
+    loads = load(a={"cpu": 40, "memory": 10}, b={"cpu": 40, "memory": 10})
+    large = [pod({"cpu": "4", "memory": "64Mi"}, name="large", on="a")]
+    small = [pod({"cpu": "500m", "memory": "8Mi"}, name=f"small{number}", on="b") for number in range(8)]
+    fleet = a_fleet(NODES, large + small, loads)
+    ratio = fleet.expected_use.ratios["cpu"]
+    terms = scored(fleet, SMALL, "load-aware").terms["load-variation"]
+    risk = ratio * np.array([4.0, math.sqrt(8) * 0.5]) / 10
+    assert terms == pytest.approx(100 * (1 - (0.4 + 0.1 + risk) / 2), abs=0.5)
+    assert terms[1] > terms[0]
+
+
+@given(st.lists(st.tuples(st.integers(0, 2), st.integers(1, 2**53), st.integers(1, 500)), max_size=8))
+def test_squares_of_pods_of_any_size_are_sums_and_leave_nothing(stays: list[tuple[int, int, int]]) -> None:
+    placed = Placed(3)
+    expected = np.zeros(3)
+    for row, milli, count in stays:
+        placed.add(row, shape_of([ContainerShape({"cpu": milli / 1000})]), count)
+        expected[row] += count * float(units("cpu", milli / 1000)) ** 2
+    assert placed.squares() == pytest.approx(expected)
+    for row, milli, count in stays:
+        placed.add(row, shape_of([ContainerShape({"cpu": milli / 1000})]), -count)
+    assert placed.squares() == pytest.approx(np.zeros(3), abs=1e-9 * max(float(expected.max()), 1.0))
 
 
 def of_two_nodes(used: float, requested: float) -> dict[str, NodeAmounts]:
