@@ -62,6 +62,11 @@ CONDITION_TYPES: Mapping[str, ConditionType] = {
         "Series of one node differ in a label that tells clusters or exporters apart.",
         "Set the MATCHERS line of the message: `ballast doctor --only clusters-mixed,duplicate-exporters`.",
     ),
+    "SeveralJobs": ConditionType(
+        "Several scrape jobs report one node",
+        "Several scrape jobs report the same node; a job that reports fewer nodes than another is left out.",
+        "Set the MATCHERS line of the message: `ballast doctor --only several-jobs`.",
+    ),
     "UnmatchedSeries": ConditionType(
         "Series match no node",
         "Series name no node of the cluster, or several.",

@@ -28,6 +28,7 @@ CHECKS: Mapping[str, Check] = {
     "node-label": series.node_label,
     "clusters-mixed": series.clusters_mixed,
     "duplicate-exporters": series.duplicate_exporters,
+    "several-jobs": series.several_jobs,
     "scrape-interval": series.scrape_interval,
     "clock-skew": series.clock_skew,
     "freshness": series.freshness,

@@ -77,6 +77,18 @@ def duplicate_exporters(evidence: Evidence) -> Iterator[Finding]:
         yield Finding("duplicate-exporters", "fail", resource, problem.text, problem.fix)
 
 
+def several_jobs(evidence: Evidence) -> Iterator[Finding]:
+    """Whether each node is reported by one scrape job.
+
+    Found: series of one node differ in `job` or in the job's `namespace`. Whoever may define a scrape job could choose
+    which node looks full.
+    Fix: `BALLAST_PROMETHEUS__MATCHERS=job!="other"`
+    """
+    _measured(evidence)
+    if (found := evidence.source.several_jobs) is not None:
+        yield Finding("several-jobs", "warn", "series", found.summary, found.fix)
+
+
 def scrape_interval(evidence: Evidence) -> Iterator[Finding]:
     """Whether samples come at least as often as they are read.
 

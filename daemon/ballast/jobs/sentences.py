@@ -45,6 +45,8 @@ def report_telemetry(
     strangers = ", ".join(reading.strangers[:NAMED]) if reading else ""
     conditions.report("UnmatchedSeries", "NoSuchNode", f"series that match no node: {strangers}" if strangers else None)
     conditions.report("SeriesDiffer", "SeveralThings", reading.differing.splitlines() if reading else None)
+    several = reading.several_jobs if reading else None
+    conditions.report("SeveralJobs", "OneNodeTwice", several.text.splitlines() if several else None)
     conditions.report("SourcesDisagree", "MeansApart", "; ".join(telemetry.disagreements))
     lent = sorted(name for name, source in snapshot.sources.items() if source != telemetry.primary)
     conditions.report("FallbackInUse", "PrimarySilent", f"{', '.join(lent)} from the fallback source" if lent else None)

@@ -193,7 +193,9 @@ class TelemetryCycle:
                 )
                 self.disputes.compare(at, self._lives.keys, self._resources, gap)
         states = self._states(at, nodes, windows, newest, sources)
-        states = states.dispute(self.disputes.disputed(self._lives.keys))
+        doubtful = self.last.doubtful if self.last is not None else frozenset()
+        several = np.array([node.name in doubtful for node in nodes], bool)
+        states = states.dispute(self.disputes.disputed(self._lives.keys) | several)
         label = self._given.pool_label
         known = states.known
         states = replace(states, starved=self._starving(at, known))

@@ -86,6 +86,10 @@ class Reading:
     """How many queries were sent."""
     mixtures: tuple[Mixture, ...] = ()
     """What series of one node, or of one answer, differ in that must not be merged."""
+    several_jobs: Mixture | None = None
+    """Nodes that several scrape jobs report."""
+    doubtful: frozenset[str] = frozenset()
+    """Those of them of which it is not known which job to believe."""
     scrape_interval: Mapping[str, float] = field(default_factory=dict)
     """Seconds between the newest raw times, by resource; absent before it is known."""
     spans: Mapping[str, float] = field(default_factory=dict)

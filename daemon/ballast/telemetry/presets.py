@@ -7,7 +7,7 @@ duplicates, and answers that span clusters can be told apart. What each exporter
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from ballast.settings.prometheus import PRESETS
@@ -43,23 +43,30 @@ class PresetQueries:
     freshness: str
     """Unix time of the newest sample, per node."""
     raw: str | None
-    """The same per series, with all labels; None where only the preset's package knows."""
+    """The same per series, with all labels and of all jobs; None where only the preset's package knows."""
     own: frozenset[str] = frozenset()
     """Labels by which the exporter tells raw series of one node apart."""
     rules: tuple[str, ...] = ()
     """Recording rules that may be stored without the raw series."""
 
 
-def chosen(settings: Settings, label: str | None = None, window: str | None = None) -> list[PresetQueries]:
+def chosen(
+    settings: Settings,
+    label: str | None = None,
+    window: str | None = None,
+    without: Mapping[str, tuple[str, ...]] | None = None,
+) -> list[PresetQueries]:
     """The presets of the settings in their order; each query gives a ratio 0..1 per node, or a marked amount.
 
     `label` names the nodes (several are separated by commas), by default that of the settings; `window` is the range of
-    every `rate`. Raises UsageError for a preset of a package that cannot be used.
+    every `rate`; `without` are further matchers by preset, of jobs that do not count. Raises UsageError for a preset of
+    a package that cannot be used.
     """
     configured = label or settings.telemetry.node_label
     labels = tuple(configured.split(",")) if configured else ()
     window = window or rate_window(settings.telemetry.interval)
-    return [_of(name, labels, settings, window) for name in settings.prometheus.presets]
+    more = without or {}
+    return [_of(name, labels, settings, window, more.get(name, ())) for name in settings.prometheus.presets]
 
 
 def queries(settings: Settings, label: str | None = None) -> dict[str, str]:
@@ -89,7 +96,7 @@ def rate_window(interval: float, scrapes: float = 0.0) -> str:
     return f"{round(max(2 * interval, slow, _SHORTEST_RATE))}s"
 
 
-def _of(name: str, labels: tuple[str, ...], settings: Settings, window: str) -> PresetQueries:
+def _of(name: str, labels: tuple[str, ...], settings: Settings, window: str, without: tuple[str, ...]) -> PresetQueries:
     matchers = settings.prometheus.matchers
     theirs = PRESETS.get(name)
     if theirs is not None:
@@ -97,10 +104,13 @@ def _of(name: str, labels: tuple[str, ...], settings: Settings, window: str) -> 
         texts = dict(theirs.queries(label, matchers, window))
         return PresetQueries(name, labels or ("instance",), texts, theirs.freshness(label, matchers), None)
     exporter = EXPORTERS[name]
-    terms = Terms(labels or exporter.labels, matchers, window, bool(settings.telemetry.network_speed))
-    raw = " or ".join(f"timestamp({_narrow(metric, terms)})" for metric in exporter.raw)
+    every = Terms(labels or exporter.labels, matchers, window, bool(settings.telemetry.network_speed))
+    terms = replace(every, matchers=(*matchers, *without))
+    raw, counted = (
+        " or ".join(f"timestamp({_narrow(metric, part)})" for metric in exporter.raw) for part in (every, terms)
+    )
     return PresetQueries(
-        name, terms.labels, exporter.queries(terms), terms.newest(raw), raw, exporter.own, exporter.rules
+        name, terms.labels, exporter.queries(terms), terms.newest(counted), raw, exporter.own, exporter.rules
     )
 
 

@@ -2,11 +2,12 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future
+from dataclasses import replace
 
 from ballast.base.errors import SourceUnavailable, TelemetryError
 from ballast.base.memory import AnswersInFlight
 from ballast.base.metrics import Metrics
-from ballast.model.sample import Reading
+from ballast.model.sample import Mixture, Reading
 from ballast.settings import Settings
 from ballast.telemetry import presets
 from ballast.telemetry import responses as decoding
@@ -36,7 +37,7 @@ class PrometheusSource:
         self.resources = tuple(resource.name for resource in settings.telemetry.resources)
         self._settings = settings
         self._client = PrometheusClient(settings)
-        self._window = ""
+        self._asked_with: tuple[str, dict[str, tuple[str, ...]]] = ("", {})
         self._remarks = QueryWarnings(self.name, metrics)
         self._assembly = ReadingBuilder(self.name, settings, self._remarks)
         self._metrics = metrics
@@ -47,7 +48,14 @@ class PrometheusSource:
         query_set = self._current_queries() if resources is None else self._current_queries().only(resources)
         grid = Grid(at, 1.0, 1)
         raw = bool(query_set.raw) and self._assembly.check.due(at)
-        return next(self._assembly.readings(grid, query_set, self._ask(query_set, grid, raw=raw), names))
+        without = self._assembly.check.without
+        reading = next(self._assembly.readings(grid, query_set, self._ask(query_set, grid, raw=raw), names))
+        if self._assembly.check.without != without:
+            # What was just asked counts jobs that are left out from now on, or lacks some that count again.
+            query_set = self._current_queries() if resources is None else self._current_queries().only(resources)
+            again = next(self._assembly.readings(grid, query_set, self._ask(query_set, grid), names))
+            return replace(again, queries=reading.queries + again.queries)
+        return reading
 
     def backfill(self, start: float, end: float, step: float, names: NodeNames) -> Iterator[Reading]:
         """Asks in pieces: few enough points for the server's limits and time, the body limit and a short decoding.
@@ -111,6 +119,11 @@ class PrometheusSource:
         """What series of one node differ in, found by the readings so far."""
         return self._assembly.check.differences
 
+    @property
+    def several_jobs(self) -> Mixture | None:
+        """Nodes that several scrape jobs report, as the newest check found."""
+        return self._assembly.check.several_jobs
+
     def probe(self, at: float) -> None:
         """Asks the cheapest question. Raises SourceUnavailable or TelemetryError."""
         decoding.instant(self._client.ask("vector(1)", Grid(at, 1.0, 1)), ("instance",), self._client.url)
@@ -120,10 +133,11 @@ class PrometheusSource:
         self._client.close()
 
     def _current_queries(self) -> QuerySet:
-        """The queries; their rates follow the scrapes."""
+        """The queries; their rates follow the scrapes, and they leave out jobs that do not count."""
         window = presets.rate_window(self._settings.telemetry.interval, self._assembly.scrapes.slowest())
-        if window != self._window:
-            self._window, self._questions = window, questions(self._settings, window)
+        without = self._assembly.check.without
+        if (window, without) != self._asked_with:
+            self._asked_with, self._questions = (window, without), questions(self._settings, window, without)
         return self._questions
 
     def _ask(self, asked: QuerySet, grid: Grid, *, raw: bool = False) -> Answers:

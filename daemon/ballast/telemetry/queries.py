@@ -40,6 +40,11 @@ class Query:
     """None for a query of the user."""
 
     @property
+    def family(self) -> str:
+        """What tells its series from those of other questions, whichever jobs are left out."""
+        return self.raw or self.freshness
+
+    @property
     def label(self) -> str:
         """The labels, separated by commas."""
         return ",".join(self.labels)
@@ -91,12 +96,15 @@ class QuerySet:
         return tuple(dict.fromkeys((*(label for question in self.asked for label in question.labels), "instance")))
 
 
-def questions(settings: Settings, window: str | None = None) -> QuerySet:
-    """From the presets and RESOURCES; `window` is the range of every `rate` of a preset."""
+def questions(
+    settings: Settings, window: str | None = None, without: Mapping[str, tuple[str, ...]] | None = None
+) -> QuerySet:
+    """From the presets and RESOURCES; `window` is the range of every `rate` of a preset, `without` are more matchers by
+    preset."""
     queries: list[Query] = []
     problems: dict[str, str] = {}
     for resource in settings.telemetry.resources:
-        query = _queries_of(resource, settings, window)
+        query = _queries_of(resource, settings, window, without)
         if isinstance(query, str):
             problems[resource.name] = query
         else:
@@ -119,11 +127,13 @@ def is_plain_selector(query: str) -> bool:
     return _PLAIN_SELECTOR.fullmatch(query) is not None
 
 
-def _queries_of(resource: ResourceSetting, settings: Settings, window: str | None) -> list[Query] | str:
+def _queries_of(
+    resource: ResourceSetting, settings: Settings, window: str | None, without: Mapping[str, tuple[str, ...]] | None
+) -> list[Query] | str:
     if resource.query is None:
         known = [
             preset
-            for preset in presets.chosen(settings, resource.node_label, window)
+            for preset in presets.chosen(settings, resource.node_label, window, without)
             if resource.name in preset.queries
         ]
         return [_of_preset(resource, preset) for preset in known] or (

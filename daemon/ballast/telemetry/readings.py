@@ -137,7 +137,7 @@ class ReadingBuilder:
 
     def readings(self, grid: Grid, questions: QuerySet, answers: Answers, names: NodeNames) -> Iterator[Reading]:
         """One reading per time of the grid."""
-        self._observe(grid, questions, answers, names)
+        answers = self._observe(grid, questions, answers, names)
         samples = _Found([{} for _ in range(grid.count)], [Counter() for _ in range(grid.count)])
         failed = {name: ReadingProblem("query", text) for name, text in questions.problems.items()}
         failed |= self._resources(questions, answers, grid, names, samples)
@@ -161,18 +161,22 @@ class ReadingBuilder:
                 warnings=warnings,
                 queries=answers.queries if index == 0 else 0,
                 mixtures=mixtures,
+                several_jobs=self.check.several_jobs,
+                doubtful=self.check.doubtful,
                 scrape_interval={name: seconds for name, seconds in scrapes.items() if seconds is not None},
                 spans=spans,
                 starved=samples.starved[index] if samples.starved else None,
             )
 
-    def _observe(self, grid: Grid, questions: QuerySet, answers: Answers, names: NodeNames) -> None:
-        """What the times of the raw series tell beside the age of samples."""
+    def _observe(self, grid: Grid, questions: QuerySet, answers: Answers, names: NodeNames) -> Answers:
+        """What the times of the raw series tell beside the age of samples; the answers without jobs left out."""
         for freshness, table in answers.newest.items():
             if isinstance(table, SeriesTable) and len(table):
                 self.scrapes.add(freshness, table.nodes[:LOOKED_AT], table.values[:LOOKED_AT])
         if any(isinstance(table, SeriesTable) and table.every is not None for table in answers.newest.values()):
             self.check.check(grid.start, questions, answers.newest, names, self.scrapes.slowest())
+            return replace(answers, newest=self.check.counted(questions, answers.newest))
+        return answers
 
     def _resources(
         self, questions: QuerySet, answers: Answers, grid: Grid, names: NodeNames, found: _Found
@@ -265,7 +269,7 @@ class ReadingBuilder:
     def _wholesale(
         self, question: Query, rejected: Counter[str], newest: SeriesTable, at: float
     ) -> ReadingProblem | None:
-        if self.check.excluded(question.freshness):
+        if self.check.excluded(question.family):
             return ReadingProblem("differing", f"{self.check.mixtures[0].summary}: see SeriesDiffer")
         return explain_rejection(question, +rejected, newest, at, self._max_age(question))
 
@@ -283,7 +287,7 @@ class ReadingBuilder:
         names: NodeNames,
         rejected: list[Counter[str]],
     ) -> Iterator[Samples]:
-        excluded = self.check.excluded(question.freshness)
+        excluded = self.check.excluded(question.family)
         mixed = np.array([row >= 0 and names.nodes[row].name in excluded for row in rows.tolist()], np.bool_)
         for index in range(grid.count):
             present = table.present[:, index]

@@ -1,24 +1,28 @@
-"""Looks at all labels of the raw series, at the start and hourly: what must not be merged, and what names the nodes."""
+"""Looks at all labels of the raw series once a minute: what must not be merged, which jobs count, what names nodes."""
 
 from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 
 from ballast.base.text import named
 from ballast.model.sample import Mixture
 from ballast.settings import Settings
-from ballast.telemetry.mixing import Difference, difference
+from ballast.telemetry.mixing import MOST_LINES, Difference, difference
 from ballast.telemetry.node_names import NodeNames
 from ballast.telemetry.queries import Query, QuerySet
 from ballast.telemetry.responses import GROUP_LABEL, SeriesTable
+from ballast.telemetry.several_jobs import JobsOfNodes, SeveralJobs, job_of
 
-EVERY = 3600.0
-"""Seconds between two checks; while something differs, or nothing was found, every reading is checked."""
+T = TypeVar("T")
+
+EVERY, PER_NODE = 60.0, 0.02
+"""Seconds between two checks, and per node: the larger one holds. While something differs, or nothing was found, every
+reading is checked."""
 
 NAMED = 5
 
@@ -30,13 +34,15 @@ class SeriesCheck:
         self._matchers = settings.prometheus.matchers
         self._lag = 15.0 + float(settings.telemetry.interval)
         self._due = -np.inf
+        self._every = EVERY
         self._found: dict[str, Difference] = {}
+        self._jobs: dict[str, JobsOfNodes] = {}
         self._advice: dict[tuple[str, ...], Advice] = {}
         self._resources: dict[str, list[str]] = {}
 
     def due(self, at: float) -> bool:
         """Whether the reading at this Unix time is one."""
-        return at >= self._due or at < self._due - EVERY
+        return at >= self._due or at < self._due - self._every
 
     def check(self, at: float, asked: QuerySet, newest: Mapping[str, object], names: NodeNames, scrapes: float) -> None:
         """`newest` are the tables with all labels by freshness expression, `scrapes` the seconds between scrapes."""
@@ -47,15 +53,55 @@ class SeriesCheck:
                 continue
             question = next(candidate for candidate in asked.asked if candidate.freshness == freshness)
             checked = True
-            self._compare(question, table, names, max(self._lag, scrapes + 15.0))
-            self._resources[freshness] = [
+            self._compare(at, question, table, names, max(self._lag, scrapes + 15.0))
+            self._resources[question.family] = [
                 candidate.resource for candidate in asked.asked if candidate.freshness == freshness
             ]
-        self._due = at + EVERY if checked and not self._found else at
+        self._every = max(EVERY, PER_NODE * len(names))
+        self._due = at + self._every if checked and not self._found else at
 
-    def excluded(self, freshness: str) -> frozenset[str]:
+    def counted(self, asked: QuerySet, newest: Mapping[str, T]) -> dict[str, T | SeriesTable]:
+        """`newest` without the series of jobs that are left out."""
+        tables: dict[str, T | SeriesTable] = dict(newest)
+        for question in asked.asked:
+            table, jobs = newest[question.freshness], self._jobs.get(_preset(question))
+            if not isinstance(table, SeriesTable) or table.every is None or not jobs or not jobs.several:
+                continue
+            left_out, namespaces = jobs.several.left_out, _has_namespaces(question)
+            kept = [
+                row for row, labels in enumerate(table.every) if job_of(labels, namespaces=namespaces) not in left_out
+            ]
+            tables[question.freshness] = table.take(kept)
+        return tables
+
+    @property
+    def without(self) -> dict[str, tuple[str, ...]]:
+        """By preset the matchers that leave out jobs that do not count."""
+        return {
+            preset: tuple(dict.fromkeys(jobs.several.left_out.values()))
+            for preset, jobs in self._jobs.items()
+            if jobs.several is not None and jobs.several.left_out
+        }
+
+    @property
+    def several_jobs(self) -> Mixture | None:
+        """The nodes that several jobs report, in words; None where there are none."""
+        several = [jobs.several for jobs in self._jobs.values() if jobs.several is not None]
+        if not several:
+            return None
+        summary = "; ".join(map(_jobs_summary, several))
+        fix = tuple(dict.fromkeys(self.line(matcher) for found in several for matcher in found.matchers[:MOST_LINES]))
+        choose = "to settle it" if all(found.left_out for found in several) else "choose one"
+        return Mixture(summary, "\n".join((f"{summary}; {choose}:", *fix)), fix)
+
+    @property
+    def doubtful(self) -> frozenset[str]:
+        """The nodes of which it is not known which job to believe."""
+        return frozenset().union(*(jobs.several.doubtful for jobs in self._jobs.values() if jobs.several is not None))
+
+    def excluded(self, family: str) -> frozenset[str]:
         """The nodes whose series must not be merged."""
-        kept = self._found.get(freshness)
+        kept = self._found.get(family)
         return frozenset() if kept is None else kept.nodes
 
     def advice(self, labels: tuple[str, ...]) -> Advice:
@@ -76,7 +122,7 @@ class SeriesCheck:
         """The setting with this matcher beside those that are set."""
         return matchers_line(self._matchers, matcher)
 
-    def _compare(self, question: Query, table: SeriesTable, names: NodeNames, lag: float) -> None:
+    def _compare(self, at: float, question: Query, table: SeriesTable, names: NodeNames, lag: float) -> None:
         assert table.every is not None
         rows = names.rows(table.named(question.labels))
         times = np.where(table.present[:, 0] & ~table.unreadable[:, 0], table.values[:, 0], np.nan)
@@ -88,23 +134,52 @@ class SeriesCheck:
         for index in np.flatnonzero(live).tolist():
             series[names.nodes[rows[index]].name].append(table.every[index])
         own = question.preset.own if question.preset else frozenset()
-        mixture = difference(series, (*own, GROUP_LABEL))
+        namespaces = _has_namespaces(question)
+        left_out = self._jobs.setdefault(_preset(question), JobsOfNodes()).judge(at, series, namespaces=namespaces)
+        believed = {
+            node: [labels for labels in label_sets if job_of(labels, namespaces=namespaces) not in left_out]
+            for node, label_sets in series.items()
+        }
+        mixture = difference(believed, (*own, GROUP_LABEL))
         if mixture is None:
-            self._found.pop(question.freshness, None)
+            self._found.pop(question.family, None)
         else:
-            self._found[question.freshness] = mixture
+            self._found[question.family] = mixture
         if len(series) < len(names):
             self._advice[question.labels] = advice(table.every, question.labels, names)
 
-    def _mixture(self, freshness: str, found: Difference) -> Mixture:
+    def _mixture(self, family: str, found: Difference) -> Mixture:
         values = ", ".join(repr(value) if value else "none" for value in found.values)
         nodes = named(sorted(found.nodes), NAMED)
-        resources = ", ".join(dict.fromkeys(self._resources.get(freshness, ())))
+        resources = ", ".join(dict.fromkeys(self._resources.get(family, ())))
         summary = (
             f"several series of one node differ in {found.label} ({values}), so {resources} of {nodes} are not known"
         )
         fix = tuple(map(self.line, found.matchers))
         return Mixture(summary, "\n".join((f"{summary}; choose one:", *fix)), fix)
+
+
+def _preset(question: Query) -> str:
+    return question.preset.name if question.preset else ""
+
+
+def _has_namespaces(question: Query) -> bool:
+    """Whether `namespace` is that of the job: an exporter with labels of its own may report those of workloads."""
+    return not (question.preset and question.preset.own)
+
+
+def _jobs_summary(several: SeveralJobs) -> str:
+    jobs = named([f"{job} ({count:,} nodes)" for job, count in several.jobs.items()], NAMED)
+    summary = f"{named(sorted(several.shared), NAMED)}: reported by the scrape jobs {jobs}"
+    if not several.shared:
+        summary = f"seen before: nodes reported by the scrape jobs {jobs}"
+    if several.left_out:
+        summary += f"; left out, since it reports fewer nodes: {named([str(job) for job in several.left_out], NAMED)}"
+    if several.doubtful:
+        summary += f"; disputed, since none can be left out: {named(sorted(several.doubtful), NAMED)}"
+    elif not several.left_out:
+        summary += "; the largest value counts, since they report equally many nodes"
+    return summary
 
 
 def matchers_line(present: tuple[str, ...], matcher: str) -> str:

@@ -102,6 +102,7 @@ SEEN: Mapping[str, DaemonView] = {
     "node-label": DaemonView(("TelemetryDegraded", "UnmatchedSeries")),
     "clusters-mixed": DaemonView(("SeriesDiffer",)),
     "duplicate-exporters": DaemonView(("SeriesDiffer",)),
+    "several-jobs": DaemonView(("SeveralJobs",)),
     "scrape-interval": DaemonView(("ScrapesSlow",)),
     "clock-skew": DaemonView(("TelemetryDegraded",)),
     "freshness": DaemonView(("TelemetryDegraded",)),

@@ -124,6 +124,21 @@ class Faults:
         """Every ratio, or that of the node at this place, is higher by so much, up to 1: another unit, or a forgery."""
         self._switch("prometheus_higher", seconds, by=by, node=node)
 
+    def prometheus_forged(
+        self,
+        nodes: Sequence[int],
+        labels: Mapping[str, str],
+        by: float,
+        *,
+        alone: bool = False,
+        seconds: float | None = None,
+    ) -> None:
+        """A second series of the nodes at these places has these labels too, and is higher by so much, up to 1.
+
+        With `alone` the first one of these nodes is silent.
+        """
+        self._switch("prometheus_forged", seconds, nodes=list(nodes), labels=dict(labels), by=by, alone=alone)
+
     def prometheus_stale(self, age: float, seconds: float | None = None) -> None:
         """All samples are `age` seconds old, as behind a lagging remote write."""
         self._switch("prometheus_stale", seconds, age=age)

@@ -6,7 +6,7 @@ import json
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from urllib.parse import parse_qsl
 
@@ -60,6 +60,9 @@ class _Variant:
     labels: tuple[tuple[str, str], ...] = ()
     higher: float = 0.0
     only: int | None = None
+    rows: frozenset[int] | None = None
+    """The nodes that have such series; None: all."""
+    silent: frozenset[int] = frozenset()
 
 
 class PrometheusApi:
@@ -186,7 +189,7 @@ class PrometheusApi:
             names = self._series(parsed, variant)
             for row in range(count):
                 text = names[row]
-                if not text:
+                if not text or row in variant.silent or (variant.rows is not None and row not in variant.rows):
                     continue
                 if len(several) > 1 and text in place and parsed.labels is not None:
                     higher[place[text]] = max(higher[place[text]], variant.higher)
@@ -213,6 +216,11 @@ class PrometheusApi:
             label = doubled["label"]
             first, second = ("{address}:9100", "{node}") if label == "instance" else ("a", "b")
             found = [_Variant((*one.labels, (label, value)), one.higher) for one in found for value in (first, second)]
+        if (forged := self._faults.values("prometheus_forged")) is not None:
+            rows = frozenset(forged["nodes"])
+            silent = frozenset(forged["nodes"][:1] if forged["alone"] else ())
+            found = [replace(one, silent=silent) for one in found]
+            found.append(_Variant(tuple(forged["labels"].items()), forged["by"], rows=rows))
         return found
 
     def _series(self, parsed: promql.ParsedQuery, variant: _Variant) -> list[str]:

@@ -84,6 +84,7 @@ def test_a_consumption_that_cannot_be_read_is_said(consumed: Fraction | None, sa
         ("prometheus_clusters", {}, "clusters-mixed"),
         ("prometheus_clusters", {"label": "k8s_cluster_name"}, "clusters-mixed"),
         ("prometheus_duplicates", {}, "duplicate-exporters"),
+        ("prometheus_forged", {"nodes": [0], "labels": {"job": "evil"}, "by": 0.5}, "several-jobs"),
         ("prometheus_stale", {"age": 200.0}, "clock-skew"),
         ("prometheus_nan", {}, "units"),
         ("prometheus_partial", {"share": 0.5}, "unmeasured-nodes"),

@@ -141,6 +141,64 @@ def test_a_node_of_which_two_sources_differ_is_disputed_and_causes_nothing(calm:
     assert condition(daemon, "MeasurementsDisputed") is None
 
 
+EVIL = {"job": "evil", "namespace": "tenant-a"}
+
+
+@pytest.mark.parametrize(
+    "labels", [EVIL, {"job": "node-exporter", "namespace": "tenant-a"}, {"job": "evil", "zone": "x"}]
+)
+def test_a_job_that_reports_one_node_raises_no_load_and_is_named_within_two_cycles(
+    calm: Rig, labels: dict[str, str]
+) -> None:
+    calm.faults.metrics_server_missing()
+    daemon = calm.settled(EVICTION__MODE="on", EVICTION__PLANNERS="relieve")
+    calm.cycle(daemon, 4)
+    forged = calm.names[0]
+    before = snapshot(daemon).primary.mean[0, 0]
+    evictions = calm.cluster.requests["create", "pods/eviction"]
+    calm.faults.prometheus_forged([0], labels, by=0.6)
+    calm.cycle(daemon, 3)
+    said = condition(daemon, "SeveralJobs") or ""
+    assert said.startswith(f"{forged}: reported by the scrape jobs ")
+    matcher = 'namespace!="tenant-a"' if labels["job"] == "node-exporter" else 'job!="evil"'
+    assert said.splitlines()[1] == f"BALLAST_PROMETHEUS__MATCHERS='{matcher}'"
+    for _ in range(30):
+        told = calm.cycle(daemon)
+        daemon.scheduler.run("eviction")
+    assert told[0].startswith("know 10 of 10 nodes from prometheus, 0 unknown")
+    assert snapshot(daemon).primary.mean[0, 0] == pytest.approx(before, abs=0.05)
+    assert calm.cluster.requests["create", "pods/eviction"] == evictions
+    again = calm.daemon(leads=False, PROMETHEUS__MATCHERS=matcher)
+    calm.cycle(again, 3)
+    assert condition(again, "SeveralJobs") is None
+
+
+def test_a_forged_value_does_not_stand_in_where_the_exporter_falls_silent(calm: Rig) -> None:
+    calm.faults.metrics_server_missing()
+    daemon = calm.settled()
+    forged = calm.names[0]
+    calm.faults.prometheus_forged([0], EVIL, by=0.6)
+    calm.cycle(daemon, 4)
+    calm.faults.prometheus_forged([0], EVIL, by=0.6, alone=True)
+    told = calm.cycle(daemon, 30)
+    assert "know 9 of 10 nodes" in told[0]
+    assert forged not in watcher(daemon)
+
+
+def test_a_job_with_nodes_of_its_own_leaves_the_shared_ones_disputed(calm: Rig) -> None:
+    """Whoever reports a node that nobody else does cannot be left out: it may be right."""
+    calm.faults.metrics_server_missing()
+    daemon = calm.settled()
+    calm.cycle(daemon, 4)
+    score = int(calm.own(calm.names[1])[SCORE])
+    calm.faults.prometheus_forged([0, 1], EVIL, by=-0.6, alone=True)
+    for _ in range(20):
+        calm.cycle(daemon)
+        assert int(calm.own(calm.names[1]).get(SCORE, 0)) <= score
+    assert snapshot(daemon).states.counts["disputed"] == 1
+    assert f"disputed, since none can be left out: {calm.names[1]}" in (condition(daemon, "SeveralJobs") or "")
+
+
 def test_several_clusters_in_one_answer_are_named_and_nothing_is_guessed(calm: Rig) -> None:
     daemon = calm.settled()
     before = calm.published()

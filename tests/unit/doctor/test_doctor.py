@@ -74,6 +74,13 @@ SEEDED: dict[str, tuple[str, dict[str, Any], dict[str, str], str, bool]] = {
     "two clusters": ("prometheus_clusters", {}, {}, "clusters-mixed", True),
     "two clusters otherwise": ("prometheus_clusters", {"label": "k8s_cluster_name"}, {}, "clusters-mixed", True),
     "two exporters": ("prometheus_duplicates", {}, {}, "duplicate-exporters", False),
+    "a forged node": (
+        "prometheus_forged",
+        {"nodes": [0], "labels": {"job": "evil", "namespace": "tenant-a"}, "by": 0.5},
+        {},
+        "several-jobs",
+        True,
+    ),
     "late samples": ("prometheus_stale", {"age": 200.0}, {}, "clock-skew", False),
     "old usage of pods": ("prometheus_stale", {"age": 200.0}, {}, "pod-usage", False),
     "readings between scrapes": ("", {}, {"TELEMETRY__INTERVAL": "5s"}, "scrape-interval", True),
