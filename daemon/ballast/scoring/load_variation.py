@@ -165,7 +165,7 @@ class LoadVariation:
         key = (NAME, name, self.margin, self.sensitivity)
         whole, used, deviation = fleet.per_node(key, lambda every: self._without_pod(every, name))
         if self.deviation_of_pods and name == "cpu":
-            deviation = self._risk_of_pods(fleet, whole)
+            deviation = self._risk_of_pods(fleet, whole, float(asked))
         if self.in_flight == "full":
             # More than the whole is told apart too: a burst of pods is to go where the overload is smallest.
             mu = np.maximum(used + fleet.expected_use.unseen(name) * _unit(name), 0.0) + asked * _unit(name)
@@ -180,14 +180,14 @@ class LoadVariation:
         mu /= 2
         return np.asarray((1 - mu) * 100)
 
-    def _risk_of_pods(self, fleet: Fleet, whole: Floats) -> Floats:
-        """[node]: what the deviation of its pods' uses counts as, 0..1.
+    def _risk_of_pods(self, fleet: Fleet, whole: Floats, own: float) -> Floats:
+        """[node]: what the deviation of its pods' uses counts as, 0..1, with a further pod that uses `own`.
 
         The uses are taken as independent, and each deviates by its mean: its request times what the cluster uses of
         its requests. The window's deviation tells what has varied, this one what may: a few large pods are a greater
         risk than many small ones.
         """
-        use = fleet.expected_use.ratios["cpu"] * np.sqrt(np.maximum(fleet.placed.squares(), 0.0))
+        use = np.sqrt(fleet.expected_use.ratios["cpu"] ** 2 * np.maximum(fleet.placed.squares(), 0.0) + own**2)
         danger = risk(np.minimum(use / whole, 1.0), self.margin, self.sensitivity)
         return np.where(fleet.allocatable("cpu") > 0, danger, 1.0)
 

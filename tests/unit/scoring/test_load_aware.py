@@ -80,7 +80,7 @@ def test_of_two_equal_loads_that_of_many_small_pods_is_the_smaller_risk() -> Non
     fleet = a_fleet(NODES, large + small, loads)
     ratio = fleet.expected_use.ratios["cpu"]
     terms = scored(fleet, SMALL, "load-aware").terms["load-variation"]
-    risk = ratio * np.array([4.0, math.sqrt(8) * 0.5]) / 10
+    risk = np.hypot(ratio * np.array([4.0, math.sqrt(8) * 0.5]), 1.0) / 10
     assert terms == pytest.approx(100 * (1 - (0.4 + 0.1 + risk) / 2), abs=0.5)
     assert terms[1] > terms[0]
 
