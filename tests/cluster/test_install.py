@@ -2,17 +2,21 @@
 
 from typing import Any
 
+import yaml
+
 from ballast_lab.harness.api import Api
 from ballast_lab.harness.release import LATE, Release, create, forbidden, hooks, writes
 from ballast_lab.harness.waiting import eventually
 
-KEYS = {"ballast.dev/score", "ballast.dev/load"}
+GUARDED = "ballast.node-restriction.kubernetes.io"
+"""The prefix of labels in a new installation."""
+KEYS = {f"{GUARDED}/score", f"{GUARDED}/load"}
 TAINTS = {"ballast.dev/overloaded", "ballast.dev/load"}
 LOAD_TAINT = ("--set", "settings.publishing.load_taint=PreferNoSchedule")
 
 
 def labels(api: Api, name: str) -> set[str]:
-    return {key for key in api.get(f"/api/v1/nodes/{name}")["metadata"]["labels"] if key.startswith("ballast.dev/")}
+    return {key for key in api.get(f"/api/v1/nodes/{name}")["metadata"]["labels"] if key.startswith("ballast.")}
 
 
 def taints(api: Api, name: str) -> set[str]:
@@ -83,6 +87,8 @@ def test_the_admission_policy_keeps_ballast_to_its_own_prefix(release: Release) 
         "a new foreign label": {"metadata": {"labels": {"node-role.kubernetes.io/control-plane": ""}}},
         "a removed foreign label": {"metadata": {"labels": {"zone": None}}},
         "a name that only looks like ours": {"metadata": {"labels": {"ballast.development/score": "1"}}},
+        "a guarded label that we never set": {"metadata": {"labels": {f"{GUARDED}/x": "1"}}},
+        "a guarded annotation": {"metadata": {"annotations": {f"{GUARDED}/score": "1"}}},
         "a foreign annotation": {"metadata": {"annotations": {"owner": "me"}}},
         "a foreign annotation removed": {"metadata": {"annotations": {"owner": None}}},
         "foreign taints removed": {"spec": {"taints": [own]}},
@@ -98,6 +104,7 @@ def test_the_admission_policy_keeps_ballast_to_its_own_prefix(release: Release) 
     allowed: list[dict[str, Any]] = [
         {"metadata": {"labels": {"ballast.dev/score": "7"}, "annotations": {"ballast.dev/window": "{}"}}},
         {"metadata": {"labels": {"ballast.dev/score": None}, "annotations": {"ballast.dev/window": None}}},
+        {"metadata": {"labels": {f"{GUARDED}/score": "7", f"{GUARDED}/load": "low"}}},
         {"spec": {"taints": [foreign, own]}},
         {"spec": {"taints": [foreign, {"key": "ballast.dev/load", "value": "85", "effect": "PreferNoSchedule"}]}},
         {"spec": {"taints": [foreign]}},
@@ -118,6 +125,25 @@ def test_the_admission_policy_keeps_ballast_to_its_own_prefix(release: Release) 
         for by, status in ((kubelets, 403), (ballasts, 201)):
             assert ballast.raw("POST", "/api/v1/namespaces/default/events", event | by).status_code == status
     api.patch(path, {"metadata": {"labels": {"zone": "b"}}})
+
+
+def test_a_new_installation_has_labels_that_no_kubelet_writes_and_an_upgrade_keeps_the_prefix(release: Release) -> None:
+    variable = "BALLAST_PUBLISHING__LABEL_PREFIX"
+
+    def prefixes() -> set[str]:
+        manifests = yaml.safe_load_all(release.helm("get", "manifest", "ballast"))
+        [deployment] = [one for one in manifests if one and one["kind"] == "Deployment"]
+        [container] = deployment["spec"]["template"]["spec"]["containers"]
+        return {each["value"] for each in container["env"] if each["name"] == variable}
+
+    release.install()
+    assert prefixes() == {GUARDED}
+    release.upgrade("--set", "settings.publishing.mode=on")
+    assert prefixes() == {GUARDED}
+    release.upgrade("--set", "settings.publishing.label_prefix=ballast.dev")
+    assert prefixes() == {"ballast.dev"}
+    release.upgrade("--set", "settings.publishing.label_prefix=null")
+    assert prefixes() == {"ballast.dev"}, "what it was"
 
 
 def test_switching_publishing_off_takes_the_labels_away(release: Release) -> None:

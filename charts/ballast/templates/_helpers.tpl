@@ -117,6 +117,30 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 {{ include "ballast.setting" (list . "publishing" "prefix") | default "ballast.dev" }}
 {{- end }}
 
+{{/* Prefix of the labels of nodes: that of the settings; in a new installation the one that no kubelet may write. An
+     upgrade keeps what the Deployment has. Where the cluster cannot be asked (helm template), nothing is assumed. */}}
+{{- define "ballast.labelPrefix" -}}
+{{- if include "ballast.setting" (list . "publishing" "label_prefix") -}}
+{{ include "ballast.setting" (list . "publishing" "label_prefix") }}
+{{- else if include "ballast.setting" (list . "publishing" "prefix") -}}
+{{ include "ballast.prefix" . }}
+{{- else if and .Release.IsInstall (lookup "v1" "Namespace" "" "kube-system") -}}
+ballast.node-restriction.kubernetes.io
+{{- else -}}
+  {{- $kept := include "ballast.prefix" . -}}
+  {{- range dig "spec" "template" "spec" "containers" list (lookup "apps/v1" "Deployment" .Release.Namespace (include "ballast.name" .) | default dict) -}}
+    {{- range .env -}}{{- if eq .name "BALLAST_PUBLISHING__LABEL_PREFIX" -}}{{- $kept = .value -}}{{- end -}}{{- end -}}
+  {{- end -}}
+{{ $kept }}
+{{- end -}}
+{{- end }}
+
+{{/* It as a variable, where the settings do not say it and it is another than the prefix. */}}
+{{- define "ballast.labelPrefixDefault" -}}
+{{- $prefix := include "ballast.labelPrefix" . -}}
+{{- if and (ne $prefix (include "ballast.prefix" .)) (not (include "ballast.setting" (list . "publishing" "label_prefix"))) }}{{ $prefix }}{{ end -}}
+{{- end }}
+
 {{- define "ballast.leaseName" -}}
 {{ include "ballast.setting" (list . "lease" "name") | default "ballast" }}
 {{- end }}
@@ -231,6 +255,9 @@ app.kubernetes.io/instance: {{ .Release.Name }}
       {{- $env = append $env (dict "name" (printf "BALLAST_%s__%s" $part $field | upper) "value" (include "ballast.text" (list $field $value))) -}}
     {{- end -}}
   {{- end -}}
+{{- end -}}
+{{- with include "ballast.labelPrefixDefault" . -}}
+  {{- $env = append $env (dict "name" "BALLAST_PUBLISHING__LABEL_PREFIX" "value" .) -}}
 {{- end -}}
 {{- range $part, $fields := .Values.existingSecrets -}}
   {{- range $field, $ref := $fields -}}
@@ -431,11 +458,15 @@ spec:
 
 {{/* What `ballast release` has to know of the settings. */}}
 {{- define "ballast.releaseEnv" -}}
-{{- range $setting := list (list "publishing" "prefix") (list "publishing" "crane") (list "cluster" "node_selector") (list "cluster" "qps") (list "cluster" "burst") (list "lease" "name") (list "lease" "namespace") (list "log" "level") (list "log" "format") }}
+{{- range $setting := list (list "publishing" "prefix") (list "publishing" "label_prefix") (list "publishing" "crane") (list "cluster" "node_selector") (list "cluster" "qps") (list "cluster" "burst") (list "lease" "name") (list "lease" "namespace") (list "log" "level") (list "log" "format") }}
 {{- with include "ballast.setting" (list $ (index $setting 0) (index $setting 1)) }}
 - name: {{ printf "BALLAST_%s__%s" (index $setting 0) (index $setting 1) | upper }}
   value: {{ . | quote }}
 {{- end }}
+{{- end }}
+{{- with include "ballast.labelPrefixDefault" . }}
+- name: BALLAST_PUBLISHING__LABEL_PREFIX
+  value: {{ . | quote }}
 {{- end }}
 - name: POD_NAMESPACE
   valueFrom: {fieldRef: {fieldPath: metadata.namespace}}

@@ -27,7 +27,7 @@ app.kubernetes.io/component: scheduler
   {{- $service := ternary (printf "%s-extender" (include "ballast.name" .)) (include "ballast.name" .) (eq $scheduler.pairing "extender") -}}
   {{- $address := printf "%s://%s.%s.svc:%v" (include "ballast.scheme" . | lower) $service .Release.Namespace .Values.service.port -}}
   {{- $text = .Files.Get (printf "profiles/%s.yaml" $scheduler.pairing) -}}
-  {{- $text = $text | replace "SCHEDULER-NAME" $scheduler.name | replace "LABEL-PREFIX" (include "ballast.prefix" .) | replace "http://BALLAST-ADDRESS" $address -}}
+  {{- $text = $text | replace "SCHEDULER-NAME" $scheduler.name | replace "LABEL-PREFIX" (include "ballast.labelPrefix" .) | replace "http://BALLAST-ADDRESS" $address -}}
   {{- $text = $text | replace "CRANE-TIMEZONE" (include "ballast.setting" (list . "publishing" "crane_timezone") | default "Asia/Shanghai") -}}
 {{- end -}}
 {{- $config := fromYaml $text -}}

@@ -158,7 +158,7 @@ def profile(
     publishing = settings.publishing
     text = PROFILES[name](
         ProfileOptions(
-            publishing.prefix,
+            publishing.label_prefix or publishing.prefix,
             namespace,
             scheduler,
             _address(url),

@@ -139,7 +139,9 @@ Released: TypeAlias = tuple[list[WriteOutcome], list[str]]
 def _release_nodes(job: ReleaseJob) -> Released:
     crane = job.settings.publishing.crane
     nodes = _all(job.api, "/api/v1/nodes", node_reader(lambda key: job.own(key) or (crane and is_written(key))))
-    outcomes = publishing.release(job.api, job.writer, nodes, NodeKeys.of(job.prefix), crane=crane)
+    outcomes = publishing.release(
+        job.api, job.writer, nodes, NodeKeys.of(job.prefix, job.settings.publishing.label_prefix), crane=crane
+    )
     return outcomes, [f"Released {_objects(outcomes):,} of {len(nodes):,} nodes."]
 
 

@@ -72,7 +72,7 @@ def autoscaler_labels(evidence: Evidence) -> Iterator[Finding]:
     publishing = evidence.settings.publishing
     if publishing.mode is Mode.OFF:
         raise CheckNotPossible("BALLAST_PUBLISHING__MODE is off: no label is written")
-    keys = NodeKeys.of(publishing.prefix)
+    keys = NodeKeys.of(publishing.prefix, publishing.label_prefix)
     for deployment in evidence.cluster.all("/apis/apps/v1/deployments"):
         containers = part(deployment, "spec", "template", "spec", "containers") or ()
         for index, container in enumerate(containers):

@@ -79,7 +79,7 @@ def scheduler_follows(evidence: Evidence) -> Iterator[Finding]:
         raise CheckNotPossible(
             f"not looked at: BALLAST_PUBLISHING__MODE is {publishing.mode.value}, so there are no labels"
         )
-    key = NodeKeys.of(publishing.prefix).score
+    key = NodeKeys.of(publishing.prefix, publishing.label_prefix).score
     labels = np.array([_number(node.labels.get(key)) for node in evidence.nodes])
     if len(np.unique(labels)) < 2:
         raise CheckNotPossible(f"not looked at: the label {key} is the same on all {len(labels):,} nodes, or on none")

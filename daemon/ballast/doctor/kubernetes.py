@@ -159,11 +159,14 @@ def _other_deployments(home: str, deployments: tuple[Document, ...]) -> Iterator
 
 
 def _other_prefixes(evidence: Evidence) -> Iterator[Finding]:
-    here = evidence.settings.publishing.prefix
+    publishing = evidence.settings.publishing
+    here = publishing.label_prefix or publishing.prefix
     for prefix, nodes in NodeKeys.of(here).others(evidence.nodes).items():
         message = f"{len(nodes):,} nodes have scores under {prefix}, not only under {here}"
         remove = f"kubectl label nodes --all {prefix}/score- {prefix}/load-"
-        yield Finding("second-ballast", "warn", named(nodes), message, (remove, f"BALLAST_PUBLISHING__PREFIX={prefix}"))
+        yield Finding(
+            "second-ballast", "warn", named(nodes), message, (remove, f"BALLAST_PUBLISHING__LABEL_PREFIX={prefix}")
+        )
 
 
 def _stop(namespace: str, what: str) -> tuple[str, ...]:

@@ -10,6 +10,8 @@ from ballast.doctor.scheduler_files import TRIMARAN, SchedulerFile, scheduler_fi
 from ballast.publishing.node_keys import NodeKeys
 from ballast.settings import HttpSettings, Mode
 
+GUARDED = "ballast.node-restriction.kubernetes.io"
+"""A prefix of labels that the admission plugin NodeRestriction keeps from kubelets."""
 _CRANE_CONTROLLERS = ("crane-scheduler-controller", "craned")
 
 
@@ -21,7 +23,7 @@ def labels(evidence: Evidence) -> Iterator[Finding]:
     Fix: `BALLAST_PUBLISHING__MODE=on`, `BALLAST_PUBLISHING__PREFIX=ballast.dev`
     """
     publishing = evidence.settings.publishing
-    own = NodeKeys.of(publishing.prefix).score
+    own = NodeKeys.of(publishing.prefix, publishing.label_prefix).score
     if publishing.mode is Mode.ON and not any(own in node.labels for node in evidence.nodes):
         message = f"publishing is on, but none of {len(evidence.nodes):,} nodes has the label {own}"
         fix = ("ballast doctor --only rbac,lease,freshness", f"kubectl get nodes -L {own}")
@@ -37,6 +39,13 @@ def labels(evidence: Evidence) -> Iterator[Finding]:
             message = f"it reads the label {key}, Ballast writes {own}"
             fix = (f"BALLAST_PUBLISHING__PREFIX={key.removesuffix('/score')}", "ballast profile labels")
             yield Finding("pairing-labels", "fail", file.where, message, fix)
+    if (
+        publishing.mode is Mode.ON
+        and not own.startswith(f"{GUARDED}/")
+        and any(own in n.labels for n in evidence.nodes)
+    ):
+        message = f"the kubelet of a node may write {own} on it; nobody but you and Ballast may write {GUARDED}/score"
+        yield Finding("pairing-labels", "ok", own, message, (f"BALLAST_PUBLISHING__LABEL_PREFIX={GUARDED}",))
     if not paired and (publishing.mode is not Mode.ON or any(own in node.labels for node in evidence.nodes)):
         also = (
             ": scheduler-follows tells by where pods land"

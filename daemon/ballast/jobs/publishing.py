@@ -20,7 +20,7 @@ class PublishingJob:
     def __init__(self, context: Context) -> None:
         self._context = context
         settings = context.settings
-        keys = NodeKeys.of(settings.publishing.prefix)
+        keys = NodeKeys.of(settings.publishing.prefix, settings.publishing.label_prefix)
         every = settings.publishing.every(settings.telemetry)
         planner = LabelPlanner(keys, label_rules(settings), f"{context.namespace}/{settings.lease.name}")
         self._keys = keys

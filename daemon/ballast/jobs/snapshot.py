@@ -91,14 +91,14 @@ class SnapshotJob:
         return sentences.telemetry_sentence(snapshot, self._telemetry)
 
     def _show(self, snapshot: Snapshot, scores: Mapping[str, int | None]) -> None:
-        board = self._board
+        board, publishing = self._board, self._context.settings.publishing
         board.rendered = render(
             snapshot,
             scores,
             source=source_title(snapshot),
             frozen=self._freeze.frozen,
             fetched=self._context.clock.wall(),
-            prefix=self._context.settings.publishing.prefix,
+            prefix=publishing.label_prefix or publishing.prefix,
             classes=self._classes(),
             previous=board.rendered,
         )

@@ -46,7 +46,7 @@ class PublishedKeys:
             node.labels.get(keys.load),
             node.annotations.get(keys.window),
             any(taint.key == keys.taint and taint.effect == TAINT_EFFECT for taint in node.taints),
-            tuple(taint for taint in node.taints if taint.key == keys.load),
+            tuple(taint for taint in node.taints if taint.key == keys.load_taint),
         )
 
 
@@ -232,7 +232,7 @@ class LabelPlanner:
         """The taint with this value, or none where it is not asked for; None if that is what the node carries."""
         if self._rules.load_taint is None:
             return () if carried.load_taints else None
-        taints = (Taint(self._keys.load, self._rules.load_taint, str(value)),)
+        taints = (Taint(self._keys.load_taint, self._rules.load_taint, str(value)),)
         return None if value is None or taints == carried.load_taints else taints
 
     def _withdraw(

@@ -15,17 +15,19 @@ TAINT_EFFECT = "PreferNoSchedule"
 
 @dataclass(frozen=True)
 class NodeKeys:
-    """Labels `score` ("0".."24") and `load`, annotation `window`, taints `overloaded` and `load`, under one prefix."""
+    """Labels `score` ("0".."24") and `load`, annotation `window`, taints `overloaded` and `load`."""
 
     score: str
     load: str
     window: str
     taint: str
+    load_taint: str
 
     @classmethod
-    def of(cls, prefix: str) -> NodeKeys:
-        """The names under a prefix such as `ballast.dev`."""
-        return cls(f"{prefix}/score", f"{prefix}/load", f"{prefix}/window", f"{prefix}/overloaded")
+    def of(cls, prefix: str, labels: str | None = None) -> NodeKeys:
+        """The names under a prefix such as `ballast.dev`, the labels under another where `labels` is given."""
+        mine = labels or prefix
+        return cls(f"{mine}/score", f"{mine}/load", f"{prefix}/window", f"{prefix}/overloaded", f"{prefix}/load")
 
     def others(self, nodes: Iterable[Node]) -> dict[str, list[str]]:
         """Prefix → nodes with another Ballast's scores; both its labels, as a stranger's `score` counts for nothing."""

@@ -184,7 +184,7 @@ class Publisher:
         if change.taint is not None:
             taints = with_taint(taints, self._keys.taint, change.taint)
         if change.load_taints is not None:
-            taints = with_values(taints, self._keys.load, change.load_taints)
+            taints = with_values(taints, self._keys.load_taint, change.load_taints)
         return taints
 
     def _after(self, change: NodeChange, carried: PublishedKeys) -> PublishedKeys:

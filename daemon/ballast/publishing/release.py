@@ -39,7 +39,7 @@ def release(
                     api,
                     writer,
                     node.name,
-                    lambda taints: with_values(with_taint(taints, keys.taint, False), keys.load, ()),
+                    lambda taints: with_values(with_taint(taints, keys.taint, False), keys.load_taint, ()),
                     part=PART,
                     reason=REASON,
                 )

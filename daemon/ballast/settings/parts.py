@@ -190,6 +190,10 @@ class PublishingSettings(SettingsPart):
     prefix: Expert[Annotated[str, AfterValidator(subdomain)]] = "ballast.dev"
     """Prefix of all label, annotation and taint keys."""
 
+    label_prefix: Expert[Annotated[str, AfterValidator(subdomain)] | None] = None
+    """Prefix of the labels `score` and `load` of nodes; unset: PREFIX. Under ballast.node-restriction.kubernetes.io no
+    kubelet can write them."""
+
     strategy: Strategy = "load-variation"
     """Strategy behind the score label."""
 

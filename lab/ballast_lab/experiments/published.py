@@ -93,7 +93,7 @@ def table(rows: Sequence[Row]) -> str:
 def _replay(loads: Floats, step: float) -> Floats:
     """[horizon, name, figure] of one part [node, sample]."""
     settings = load({"BALLAST_TELEMETRY__INTERVAL": f"{step:g}s"})
-    keys = NodeKeys.of(settings.publishing.prefix)
+    keys = NodeKeys.of(settings.publishing.prefix, settings.publishing.label_prefix)
     planner, calm = LabelPlanner(keys, label_rules(settings)), Freeze(1.0, 1e9)
     names = [f"n{row}" for row in range(len(loads))]
     nodes = tuple(Node(name, uid=name) for name in names)

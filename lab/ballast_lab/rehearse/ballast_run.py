@@ -141,7 +141,7 @@ class Labels:
 
     def __init__(self, settings: Settings, clock: PlayedClock) -> None:
         self._clock, self._strategy = clock, settings.publishing.strategy
-        keys = NodeKeys.of(settings.publishing.prefix)
+        keys = NodeKeys.of(settings.publishing.prefix, settings.publishing.label_prefix)
         self._keys, self._planner = keys, LabelPlanner(keys, label_rules(settings))
         board = Board(clock=clock, max_age=1e9)
         strategies = Strategies(settings)

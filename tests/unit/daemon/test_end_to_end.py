@@ -301,3 +301,16 @@ def test_two_ballasts_that_fight_over_labels_find_each_other(calm: Rig) -> None:
     calm.cycle(daemon, 22)
     assert condition(daemon, "Contended") is None
     assert all(SCORE in calm.own(name) for name in fought)
+
+
+def test_labels_may_have_a_prefix_of_their_own_and_everything_else_keeps_its(calm: Rig) -> None:
+    """NodeRestriction keeps these labels from kubelets; the words of operators stay where they are."""
+    guarded = "ballast.node-restriction.kubernetes.io"
+    daemon = calm.settled(PUBLISHING__LABEL_PREFIX=guarded, PUBLISHING__TAINT="true")
+    calm.cycle(daemon, 2)
+    for name in calm.names:
+        labels = calm.node(name)["metadata"]["labels"]
+        assert {key for key in labels if "ballast" in key} == {f"{guarded}/score", f"{guarded}/load"}
+        assert WINDOW in calm.node(name)["metadata"]["annotations"]
+    [shown, *_] = get(daemon, "/api/v1/nodes").json()["nodes"]
+    assert shown["published"]["score"] == calm.node(shown["name"])["metadata"]["labels"][f"{guarded}/score"]

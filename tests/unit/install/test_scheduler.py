@@ -55,6 +55,11 @@ def test_its_profile_is_the_one_that_ballast_profile_prints(helm: Helm) -> None:
         **yaml.safe_load(labels_profile("x.org", "loaded")),
         "leaderElection": lease,
     }
+    by_labels["settings"]["publishing"]["label_prefix"] = "y.org"
+    assert configuration(helm.template(by_labels)) == {
+        **yaml.safe_load(labels_profile("y.org", "loaded")),
+        "leaderElection": lease,
+    }
 
 
 def test_its_lease_is_not_the_daemons(helm: Helm) -> None:

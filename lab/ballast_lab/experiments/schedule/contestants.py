@@ -232,7 +232,7 @@ class Labels(Plain):
 
     def __init__(self, day: Day, seed: int, settings: Settings) -> None:
         self._extender = Extender(day, settings)
-        self._settings, self._keys = settings, NodeKeys.of(settings.publishing.prefix)
+        self._settings, self._keys = settings, NodeKeys.of(settings.publishing.prefix, settings.publishing.label_prefix)
         self._planner = LabelPlanner(self._keys, label_rules(settings))
         self._carried: dict[str, Node] = {node.name: node for node in day.nodes}
         self._freeze = Freeze(1.0, 1e9)
