@@ -33,6 +33,7 @@ class Prepared:
     residuals: Residuals
     profiles: tuple[Profile, ...]
     scarcity: float
+    for_devices: bool
 
 
 class LiveResidual:
@@ -81,7 +82,7 @@ class LiveResidual:
         for request in requests:
             residuals.steps(columns.vector(request))
         scarcity = criterion.scarcity(free, shares_of(profiles), arrivals, departures)
-        return Prepared(columns, free, residuals, tuple(profiles), scarcity)
+        return Prepared(columns, free, residuals, tuple(profiles), scarcity, criterion.for_devices)
 
     def install(self, prepared: Prepared) -> None:
         """Scores with these profiles from now on, after applying what changed since the copies were made."""
@@ -95,6 +96,10 @@ class LiveResidual:
     def scarcity(self, fleet: Fleet) -> float:
         """As `DominantResidual.scarcity`, when it was renewed last."""
         return self._plain.scarcity(fleet) if self._prepared is None else self._prepared.scarcity
+
+    def for_devices(self, fleet: Fleet) -> bool:
+        """As `DominantResidual.for_devices`, when it was renewed last."""
+        return self._plain.for_devices(fleet) if self._prepared is None else self._prepared.for_devices
 
     def score(self, fleet: Fleet, pod: Pod | None = None) -> Scores:
         """Without the figures it consists of, for which there is `explained`; `raw` is the score."""

@@ -86,11 +86,20 @@ class DominantResidual:
 
     def scarcity(self, fleet: Fleet) -> float:
         """The chance that as many pods as were created in the last hour would not all find room (`residual.py`)."""
-        profiles = self._profiles(fleet, {})
+        profiles, criterion, free = self._room(fleet)
         arrivals = sum(not pod.finished and pod.created > fleet.time - HOUR for pod in fleet.pods)
+        return criterion.scarcity(free, shares_of(profiles), arrivals)
+
+    def for_devices(self, fleet: Fleet) -> bool:
+        """Whether some profile asks for devices."""
+        return self._room(fleet)[1].for_devices
+
+    def _room(self, fleet: Fleet) -> tuple[Sequence[Profile], Criterion, Floats]:
+        """The profiles, the criterion over them, and what is free."""
+        profiles = self._profiles(fleet, {})
         columns = self.columns(self.resources or self._all_resources(fleet, {}, profiles), fleet)
         whole, free = columns.matrices(fleet)
-        return self.criterion(profiles, columns, whole).scarcity(free, shares_of(profiles), arrivals)
+        return profiles, self.criterion(profiles, columns, whole), free
 
     def columns(self, names: Sequence[str], fleet: Fleet) -> Columns:
         """The columns of amounts for these resources, PARTS of devices aside."""

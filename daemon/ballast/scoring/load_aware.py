@@ -1,8 +1,10 @@
-"""load-aware: the load decides while the pods to come find room; as room runs out, dominant-residual decides.
+"""load-aware: the load decides while the pods to come find room; as room runs out, dominant-residual weighs more.
 
 With P the chance that the next hour's arrivals do not all fit (`residual.Criterion.scarcity`), the score is
 
     (1 - w) * load-variation + w * dominant-residual,      w = min(max(P, 0.15), 0.3).
+
+Where pods ask for devices w has no upper bound. The deviation of cpu is that of the pods' uses.
 
 The least weight costs no hot minutes, and a burst into an empty cluster finds a quarter more room: by the time room is
 scarce, it is too late to have placed well. A larger fixed weight (`blend`) pays for room that nobody needs.
@@ -29,7 +31,7 @@ NAME = "load-aware"
 LEAST = 0.15
 """The least weight of dominant-residual."""
 MOST = 0.3
-"""The greatest: what is turned away does not fall further, and hot minutes rise."""
+"""The greatest, but where pods ask for devices: no fewer are turned away beyond it, and hot minutes rise."""
 
 
 class Residual(Strategy, Protocol):
@@ -37,6 +39,10 @@ class Residual(Strategy, Protocol):
 
     def scarcity(self, fleet: Fleet) -> float:
         """A chance."""
+        ...
+
+    def for_devices(self, fleet: Fleet) -> bool:
+        """Whether pods that ask for devices are expected."""
         ...
 
 
@@ -65,17 +71,19 @@ class LoadAware:
     def score(self, fleet: Fleet, pod: Pod | None = None) -> Scores:
         """The mean; `terms` are the scores of both, NaN where unknown or of no weight, and `scarcity`, which is P."""
         scarcity = self.residual.scarcity(fleet)
-        scores = self._blend(scarcity).score(fleet, pod)
+        scores = self._blend(scarcity, fleet).score(fleet, pod)
         nothing = np.full(len(fleet.nodes), np.nan)
         terms = {name: scores.terms.get(name, nothing) for name, _, _ in self.parts}
         return replace(scores, terms=terms | {"scarcity": np.full(len(fleet.nodes), scarcity)})
 
     def finer(self, fleet: Fleet, pod: Pod | None = None) -> Scores:
         """The mean of the scores before rounding; without terms."""
-        return self._blend(self.residual.scarcity(fleet)).finer(fleet, pod)
+        return self._blend(self.residual.scarcity(fleet), fleet).finer(fleet, pod)
 
-    def _blend(self, scarcity: float) -> Blend:
-        weight = min(max(scarcity, LEAST), MOST)
+    def _blend(self, scarcity: float, fleet: Fleet) -> Blend:
+        weight = max(scarcity, LEAST)
+        if not self.residual.for_devices(fleet):
+            weight = min(weight, MOST)
         return Blend(((load_variation.NAME, self.load, 1 - weight), (dominant_residual.NAME, self.residual, weight)))
 
 

@@ -35,7 +35,7 @@ class Criterion:
     """`profiles` are [profile, column] amounts; `weights` [profile] sum to 1; `root` chooses sqrt for g.
 
     `pieces` are columns that count whole devices; the last `slots` columns are devices that are handed out in parts.
-    `least_scarcity` is the least that `scarcity` says.
+    `least_scarcity` is the least that `scarcity` says, above 0 where a profile asks for devices.
     """
 
     profiles: Floats
@@ -46,6 +46,11 @@ class Criterion:
     pieces: frozenset[int] = frozenset()
     slots: int = 0
     least_scarcity: float = 0.0
+
+    @property
+    def for_devices(self) -> bool:
+        """Whether some profile asks for devices."""
+        return self.least_scarcity > 0
 
     @cached_property
     def plain(self) -> int:

@@ -72,6 +72,18 @@ def test_where_room_is_scarce_the_residual_weighs_more_up_to_its_bound() -> None
     assert score.exact == pytest.approx((1 - weight) * parts[0] + weight * parts[1])
 
 
+def test_where_pods_ask_for_devices_the_weight_of_the_residual_has_no_bound() -> None:
+    nodes = [node(name, {"cpu": "10", "memory": "10Gi", "nvidia.com/gpu": "2"}) for name in "ab"]
+    placed = [pod({"cpu": "3", "memory": "64Mi", "nvidia.com/gpu": "1"}, name=f"p{i}", on="b") for i in range(2)]
+    for document in placed:
+        document["metadata"]["creationTimestamp"] = datetime.fromtimestamp(NOW - 60, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    score = scored(a_fleet(nodes, placed, LOADS), SMALL, "load-aware")
+    weight = score.terms["scarcity"][0]
+    assert weight > 0.3
+    parts = [score.terms[name] for name in ("load-variation", "dominant-residual")]
+    assert score.exact == pytest.approx((1 - weight) * parts[0] + weight * parts[1])
+
+
 def test_of_two_equal_loads_that_of_many_small_pods_is_the_smaller_risk() -> None:
     """Each node is measured at 40 % and has 4 cores of requests; the window's own deviation does not count."""
     loads = load(a={"cpu": 40, "memory": 10}, b={"cpu": 40, "memory": 10})
