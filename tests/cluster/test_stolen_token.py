@@ -71,7 +71,7 @@ def requests(uid: str, own: str) -> dict[str, Request]:
     return {
         "read a Secret": Request("GET", f"{SYSTEM}/secrets"),
         "read its own namespace's Secrets": Request("GET", f"/api/v1/namespaces/{own}/secrets"),
-        "create a pod": Request("POST", PODS, pod("new"), dry=False),
+        "create a pod": Request("POST", PODS, pod("") | {"metadata": {"generateName": "new-"}}, dry=False),
         "try whether a pod could be created": Request(
             "POST", PODS, pod("new"), modes=evicts, why="an eviction asks before whether its replacement is let in"
         ),
