@@ -173,7 +173,8 @@ class ExtenderService:
         """The watch has listed all pods. Requests are answered between batches of them."""
         with self._lock:
             if first := self._assumed.nothing_shown:
-                learn(self._assumed.arrivals, map(self._assumed.claimed, items))
+                possible = filter(self._assumed.possible, items)
+                learn(self._assumed.arrivals, map(self._assumed.claimed, possible))
         listed: set[str] = set()
         for start in range(0, len(items), BATCH):
             batch = items[start : start + BATCH]

@@ -262,7 +262,15 @@ class AssumedPods:
             self._unclaimed.add(pod.uid)
             return
         self._unclaimed.discard(pod.uid)
-        self.arrivals.learn(asked_by(shape), pod.created)
+        if self.possible(pod):
+            self.arrivals.learn(asked_by(shape), pod.created)
+
+    def possible(self, pod: Pod) -> bool:
+        """Whether it is on a node, or some node has what it requests: others never start, and teach nothing.
+
+        Before the nodes are known every pod counts.
+        """
+        return bool(pod.node) or self.model is None or self.model.possible(self.claimed(pod).shape)
 
     def _try(self, uid: str, held: Held, now: float) -> bool:
         """Books a decision, unless the node can never hold the pod. Returns whether it counts."""

@@ -153,6 +153,14 @@ class FleetModel:
         requests = demand(shape).reserved.items()
         return row is None or all(amount <= self.fleet.allocatable(name)[row] for name, amount in requests if amount)
 
+    def possible(self, shape: Shape) -> bool:
+        """Whether some node has what the pod requests, with nothing else on it."""
+        fits = np.ones(len(self.names), bool)
+        for name, amount in demand(shape).reserved.items():
+            if amount:
+                fits &= amount <= self.fleet.allocatable(name)
+        return bool(fits.any())
+
     def counts(self, named: Mapping[str, int]) -> Ints:
         """[node]: what is `named` of it, else 0."""
         counts = np.zeros(len(self.names), np.int64)

@@ -75,8 +75,8 @@ class LiveResidual:
         """May run beside everything else. Profiles that were given beat those that were learned; what is prepared for
         pods of these `requests` is at hand when the next one arrives. `arrivals` and `departures` are the last hour's.
         """
-        profiles = self._plain.profiles or profiles
         columns, whole, free = copied
+        profiles = self._plain.profiles or _possible(profiles, columns, whole)
         criterion = self._plain.criterion(profiles, columns, whole)
         residuals = Residuals(criterion, whole, free)
         for request in requests:
@@ -138,3 +138,10 @@ class LiveResidual:
             # The shape is kept beside its request, so that its id never becomes that of another one.
             entry = self._requests[key] = (shape, requests, columns.vector(requests))
         return entry[2]
+
+
+def _possible(profiles: Sequence[Profile], columns: Columns, whole: Floats) -> Sequence[Profile]:
+    """Those that some node has room for while it is empty: no other pod ever starts. All of them, if that is none."""
+    plain = columns.plain
+    kept = [one for one in profiles if (columns.vector(one.requests)[:plain] <= whole[:, :plain]).all(axis=1).any()]
+    return kept or profiles
