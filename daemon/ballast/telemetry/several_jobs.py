@@ -18,7 +18,8 @@ REMEMBERED = 3600.0
 FEW = 0.1
 """Share of the nodes, at least one, that a job which was left out may report alone and still be left out."""
 MOST = 20
-"""Jobs that are left out; of more, the nodes are disputed."""
+"""Jobs that are left out by name. Of more, the one good job is asked for; beside several good ones, nodes are disputed.
+"""
 
 
 class Job(NamedTuple):
@@ -110,6 +111,10 @@ def job_of(labels: Labels, *, namespaces: bool = True) -> Job:
 
 def _matchers(doubted: Sequence[Job], counts: Iterable[Job]) -> dict[Job, str]:
     """The label matcher that leaves each of them out and none of the others."""
+    good = [job for job in counts if job not in doubted]
+    if len(doubted) > MOST and len(good) == 1:
+        pinned = f"{exactly('job', good[0].name)},{exactly('namespace', good[0].namespace)}"
+        return dict.fromkeys(doubted, pinned)
     others = set(counts) - set(doubted[:MOST])
     names, namespaces = {job.name for job in others}, {job.namespace for job in others}
     matchers = {}

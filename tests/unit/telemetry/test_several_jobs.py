@@ -97,9 +97,20 @@ def test_a_job_that_takes_over_is_believed_as_soon_as_it_is_the_larger_one() -> 
     assert jobs.judge(60.0, reported(n0=[new], n1=[OURS, new], n2=[OURS, new])) == {OURS}
 
 
-def test_of_very_many_jobs_the_nodes_are_doubtful() -> None:
+CROWD = [Job("t", f"j{number:04d}") for number in range(500)]
+
+
+def test_beside_very_many_jobs_the_good_one_is_asked_for_by_name() -> None:
     jobs = JobsOfNodes()
-    left_out = jobs.judge(0.0, reported(**fleet(5, *(Job("t", f"j{number:04d}") for number in range(500)))))
+    assert len(jobs.judge(0.0, reported(**fleet(5, *CROWD)))) == 500
+    assert jobs.several is not None
+    assert jobs.several.matchers == ('job="node-exporter",namespace="monitoring"',)
+    assert jobs.several.doubtful == frozenset()
+
+
+def test_of_very_many_jobs_beside_two_good_ones_the_nodes_are_doubtful() -> None:
+    jobs = JobsOfNodes()
+    left_out = jobs.judge(0.0, reported(**fleet(5, *CROWD), pool=[Job("monitoring", "gpu-nodes")]))
     assert len(left_out) == 20
     assert jobs.several is not None
     assert jobs.several.doubtful == {"n0"}
