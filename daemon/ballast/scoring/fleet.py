@@ -227,7 +227,8 @@ class Placed:
                 self._sums[key] = np.zeros(self._nodes, np.int64)
             self._sums[key][row] += amount * count
             if key == _SQUARED:
-                self._squares[row] += float(amount) ** 2 * count
+                # Rounding may leave less than nothing of large pods that are gone.
+                self._squares[row] = np.maximum(self._squares[row] + float(amount) ** 2 * count, 0.0)
 
     def remove(self, row: int, shape: Shape) -> None:
         """Takes one pod of this shape away from a row."""

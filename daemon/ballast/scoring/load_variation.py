@@ -88,7 +88,8 @@ def risk(sigma: Floats, margin: float, sensitivity: float) -> Floats:
     """What a deviation counts as, 0..1."""
     if sensitivity >= 0:
         exponent = 1 / sensitivity if sensitivity else np.inf
-        sigma = np.sqrt(sigma) if exponent == 0.5 else np.power(sigma, exponent)
+        if exponent != 1:
+            sigma = np.sqrt(sigma) if exponent == 0.5 else np.power(sigma, exponent)
     return np.clip(sigma * margin, 0.0, 1.0)
 
 
@@ -162,10 +163,10 @@ class LoadVariation:
         return np.where(load.known, score, np.nan)
 
     def _resource(self, fleet: Fleet, name: str, asked: float) -> Floats:
-        key = (NAME, name, self.margin, self.sensitivity)
+        key = (NAME, name, self.margin, self.sensitivity, self.deviation_of_pods)
         whole, used, deviation = fleet.per_node(key, lambda every: self._without_pod(every, name))
         if self.deviation_of_pods and name == "cpu":
-            deviation = self._risk_of_pods(fleet, whole, float(asked))
+            deviation = self._risk_of_pods(fleet, whole, float(asked), deviation)
         if self.in_flight == "full":
             # More than the whole is told apart too: a burst of pods is to go where the overload is smallest.
             mu = np.maximum(used + fleet.expected_use.unseen(name) * _unit(name), 0.0) + asked * _unit(name)
@@ -180,21 +181,25 @@ class LoadVariation:
         mu /= 2
         return np.asarray((1 - mu) * 100)
 
-    def _risk_of_pods(self, fleet: Fleet, whole: Floats, own: float) -> Floats:
-        """[node]: what the deviation of its pods' uses counts as, 0..1, with a further pod that uses `own`.
+    def _risk_of_pods(self, fleet: Fleet, whole: Floats, own: float, least: Floats) -> Floats:
+        """[node]: what the deviation of its pods' uses counts as, `least`..1, with a further pod that uses `own`.
 
         The uses are taken as independent, and each deviates by its mean: its request times what the cluster uses of
         its requests. The window's deviation tells what has varied, this one what may: a few large pods are a greater
         risk than many small ones.
         """
-        use = np.sqrt(fleet.expected_use.ratios["cpu"] ** 2 * np.maximum(fleet.placed.squares(), 0.0) + own**2)
-        danger = risk(np.minimum(use / whole, 1.0), self.margin, self.sensitivity)
-        return np.where(fleet.allocatable("cpu") > 0, danger, 1.0)
+        share = fleet.placed.squares() * fleet.expected_use.ratios["cpu"] ** 2
+        share += own**2
+        np.sqrt(share, out=share)
+        share /= whole
+        np.minimum(share, 1.0, out=share)
+        return np.maximum(risk(share, self.margin, self.sensitivity), least)
 
     def _without_pod(self, fleet: Fleet, name: str) -> Floats:
-        """What does not depend on the pod: the amount, the mean in use and the deviation's risk.
+        """What does not depend on the pod: the amount, the mean in use and the risk of the window's deviation.
 
-        The mean is NaN where it is unknown; a node without the resource counts as a full one.
+        The mean is NaN where it is unknown; a node without the resource counts as a full one. There is no risk of the
+        window's cpu where that of the pods counts.
         """
         load: NodeLoads = getattr(fleet, name)
         capacity = fleet.allocatable(name) * _unit(name)
@@ -202,7 +207,8 @@ class LoadVariation:
         deviation = np.clip(load.std * capacity / 100, 0.0, capacity)
         exists = capacity > 0
         whole = np.where(exists, capacity, 1.0)
-        danger = np.where(exists, risk(deviation / whole, self.margin, self.sensitivity), 1.0)
+        counts = not (self.deviation_of_pods and name == "cpu")
+        danger = np.where(exists, risk(deviation / whole, self.margin, self.sensitivity) if counts else 0.0, 1.0)
         return np.array([whole, np.where(load.known, np.where(exists, used, 1.0), np.nan), danger])
 
 
