@@ -11,6 +11,7 @@ from ballast.doctor.evidence import Evidence
 from ballast.doctor.finding import Finding
 from ballast.publishing.node_keys import NodeKeys
 from ballast.settings import Mode, Settings
+from ballast.settings.model import variable
 
 OLD = 60.0
 """Seconds without a renewal after which nobody holds a Lease. A live holder renews it every two seconds."""
@@ -164,9 +165,8 @@ def _other_prefixes(evidence: Evidence) -> Iterator[Finding]:
     for prefix, nodes in NodeKeys.of(here).others(evidence.nodes).items():
         message = f"{len(nodes):,} nodes have scores under {prefix}, not only under {here}"
         remove = f"kubectl label nodes --all {prefix}/score- {prefix}/load-"
-        yield Finding(
-            "second-ballast", "warn", named(nodes), message, (remove, f"BALLAST_PUBLISHING__LABEL_PREFIX={prefix}")
-        )
+        setting = variable("publishing", "label_prefix" if publishing.label_prefix else "prefix")
+        yield Finding("second-ballast", "warn", named(nodes), message, (remove, f"{setting}={prefix}"))
 
 
 def _stop(namespace: str, what: str) -> tuple[str, ...]:

@@ -9,6 +9,7 @@ from ballast.doctor.finding import Finding
 from ballast.doctor.scheduler_files import TRIMARAN, SchedulerFile, scheduler_files
 from ballast.publishing.node_keys import NodeKeys
 from ballast.settings import HttpSettings, Mode
+from ballast.settings.model import variable
 
 GUARDED = "ballast.node-restriction.kubernetes.io"
 """A prefix of labels that the admission plugin NodeRestriction keeps from kubelets."""
@@ -37,7 +38,8 @@ def labels(evidence: Evidence) -> Iterator[Finding]:
             yield Finding("pairing-labels", "fail", file.where, message, ("BALLAST_PUBLISHING__MODE=on",))
         for key in sorted(keys - {own}):
             message = f"it reads the label {key}, Ballast writes {own}"
-            fix = (f"BALLAST_PUBLISHING__PREFIX={key.removesuffix('/score')}", "ballast profile labels")
+            prefix = variable("publishing", "label_prefix" if publishing.label_prefix else "prefix")
+            fix = (f"{prefix}={key.removesuffix('/score')}", "ballast profile labels")
             yield Finding("pairing-labels", "fail", file.where, message, fix)
     if (
         publishing.mode is Mode.ON

@@ -65,6 +65,26 @@ def test_labels_of_another_prefix_are_found(patient: Patient) -> None:
     assert found.fix[0] == "BALLAST_PUBLISHING__PREFIX=load.example"
 
 
+def test_the_fix_is_the_setting_that_says_where_labels_are(patient: Patient) -> None:
+    scored(patient, "labels.example")
+    scheduler(patient, labels_profile("ballast.dev", "by-labels"))
+    found = patient.only("pairing-labels", **ON, PUBLISHING__LABEL_PREFIX="labels.example")
+    assert found.status == "fail"
+    assert found.fix[0] == "BALLAST_PUBLISHING__LABEL_PREFIX=ballast.dev"
+
+
+def test_a_prefix_that_no_kubelet_may_write_is_recommended_until_it_is_set(patient: Patient) -> None:
+    guarded = "ballast.node-restriction.kubernetes.io"
+    scored(patient)
+    scheduler(patient, labels_profile("ballast.dev", "by-labels"))
+    found = patient.only("pairing-labels", **ON)
+    assert (found.status, found.fix) == ("ok", (f"BALLAST_PUBLISHING__LABEL_PREFIX={guarded}",))
+    scored(patient, guarded)
+    scheduler(patient, labels_profile(guarded, "by-labels"), "two")
+    found = patient.only("pairing-labels", **ON, PUBLISHING__LABEL_PREFIX=guarded)
+    assert "kubelet" not in found.message
+
+
 def test_nodes_without_any_score_are_found(patient: Patient) -> None:
     assert patient.only("pairing-labels", **ON).status == "fail"
 
