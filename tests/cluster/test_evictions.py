@@ -84,7 +84,8 @@ def _events(cluster: ControlPlane, one: Pod) -> set[tuple[str, str]]:
     return {
         (each["involvedObject"]["kind"], each["reason"])
         for each in cluster.api.items("/api/v1/namespaces/default/events")
-        if each["source"].get("component") == "ballast" and one.name in each["message"] + each["involvedObject"]["name"]
+        if each["source"].get("component") == "ballast"
+        and one.name in each.get("message", "") + each["involvedObject"]["name"]
     }
 
 

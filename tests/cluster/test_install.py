@@ -108,7 +108,13 @@ def test_the_admission_policy_keeps_ballast_to_its_own_prefix(release: Release) 
         {"spec": {"taints": [foreign]}},
     ]
     node = {"apiVersion": "v1", "kind": "Node", "name": "busy"}
-    event = {"metadata": {"generateName": "busy."}, "involvedObject": node, "reason": "Tested", "type": "Normal"}
+    event = {
+        "metadata": {"generateName": "busy."},
+        "involvedObject": node,
+        "reason": "Tested",
+        "message": "x",
+        "type": "Normal",
+    }
     ballasts = {"source": {"component": "ballast"}, "reportingComponent": "ballast", "reportingInstance": "one"}
     kubelets = {"source": {"component": "kubelet"}, "reportingComponent": "kubelet", "reportingInstance": "busy"}
     token = release.cluster.account_token(release.namespace, "ballast")

@@ -4,7 +4,8 @@ With P the chance that the next hour's arrivals do not all fit (`residual.Criter
 
     (1 - w) * load-variation + w * dominant-residual,      w = min(max(P, 0.15), 0.3).
 
-Where pods ask for devices w has no upper bound. The deviation of cpu is that of the pods' uses.
+The deviation of cpu is that of the pods' uses. Where pods ask for devices it is the window's, and w has no upper bound:
+room for devices runs out first.
 
 The least weight costs no hot minutes, and a burst into an empty cluster finds a quarter more room: by the time room is
 scarce, it is too late to have placed well. A larger fixed weight (`blend`) pays for room that nobody needs.
@@ -55,7 +56,7 @@ class LoadAware:
     needs_pod: ClassVar[bool] = True
     warms: ClassVar[bool] = False
 
-    load: Strategy
+    load: load_variation.LoadVariation
     residual: Residual
 
     @property
@@ -81,10 +82,12 @@ class LoadAware:
         return self._blend(self.residual.scarcity(fleet), fleet).finer(fleet, pod)
 
     def _blend(self, scarcity: float, fleet: Fleet) -> Blend:
-        weight = max(scarcity, LEAST)
-        if not self.residual.for_devices(fleet):
+        load, weight = self.load, max(scarcity, LEAST)
+        if self.residual.for_devices(fleet):
+            load = replace(load, deviation_of_pods=False)
+        else:
             weight = min(weight, MOST)
-        return Blend(((load_variation.NAME, self.load, 1 - weight), (dominant_residual.NAME, self.residual, weight)))
+        return Blend(((load_variation.NAME, load, 1 - weight), (dominant_residual.NAME, self.residual, weight)))
 
 
 def parse(given: Mapping[str, object], make: Callable[[str, Mapping[str, object]], Strategy]) -> LoadAware:

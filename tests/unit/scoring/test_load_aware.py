@@ -72,12 +72,14 @@ def test_where_room_is_scarce_the_residual_weighs_more_up_to_its_bound() -> None
     assert score.exact == pytest.approx((1 - weight) * parts[0] + weight * parts[1])
 
 
-def test_where_pods_ask_for_devices_the_weight_of_the_residual_has_no_bound() -> None:
+def test_where_pods_ask_for_devices_the_window_s_deviation_counts_and_the_residual_has_no_bound() -> None:
     nodes = [node(name, {"cpu": "10", "memory": "10Gi", "nvidia.com/gpu": "2"}) for name in "ab"]
     placed = [pod({"cpu": "3", "memory": "64Mi", "nvidia.com/gpu": "1"}, name=f"p{i}", on="b") for i in range(2)]
     for document in placed:
         document["metadata"]["creationTimestamp"] = datetime.fromtimestamp(NOW - 60, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-    score = scored(a_fleet(nodes, placed, LOADS), SMALL, "load-aware")
+    fleet = a_fleet(nodes, placed, LOADS)
+    score = scored(fleet, SMALL, "load-aware")
+    assert score.terms["load-variation"].tolist() == scored(fleet, SMALL, "load-variation").exact.round().tolist()
     weight = score.terms["scarcity"][0]
     assert weight > 0.3
     parts = [score.terms[name] for name in ("load-variation", "dominant-residual")]
