@@ -138,7 +138,9 @@ ballast.node-restriction.kubernetes.io
 {{/* It as a variable, where the settings do not say it and it is another than the prefix. */}}
 {{- define "ballast.labelPrefixDefault" -}}
 {{- $prefix := include "ballast.labelPrefix" . -}}
-{{- if and (ne $prefix (include "ballast.prefix" .)) (not (include "ballast.setting" (list . "publishing" "label_prefix"))) }}{{ $prefix }}{{ end -}}
+{{- $named := include "ballast.setting" (list . "publishing" "label_prefix") -}}
+{{- range .Values.extraEnv }}{{ if eq .name "BALLAST_PUBLISHING__LABEL_PREFIX" }}{{ $named = .name }}{{ end }}{{ end -}}
+{{- if and (ne $prefix (include "ballast.prefix" .)) (not $named) }}{{ $prefix }}{{ end -}}
 {{- end }}
 
 {{- define "ballast.leaseName" -}}

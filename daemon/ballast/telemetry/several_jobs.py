@@ -113,7 +113,9 @@ def _matchers(doubted: Sequence[Job], counts: Iterable[Job]) -> dict[Job, str]:
     """The label matcher that leaves each of them out and none of the others."""
     good = [job for job in counts if job not in doubted]
     if len(doubted) > MOST and len(good) == 1:
-        pinned = f"{exactly('job', good[0].name)},{exactly('namespace', good[0].namespace)}"
+        pinned = exactly("job", good[0].name)
+        if any(job.name == good[0].name for job in doubted):
+            pinned += f",{exactly('namespace', good[0].namespace)}"
         return dict.fromkeys(doubted, pinned)
     others = set(counts) - set(doubted[:MOST])
     names, namespaces = {job.name for job in others}, {job.namespace for job in others}

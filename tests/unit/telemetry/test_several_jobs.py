@@ -100,12 +100,23 @@ def test_a_job_that_takes_over_is_believed_as_soon_as_it_is_the_larger_one() -> 
 CROWD = [Job("t", f"j{number:04d}") for number in range(500)]
 
 
-def test_beside_very_many_jobs_the_good_one_is_asked_for_by_name() -> None:
+@pytest.mark.parametrize(
+    ("more", "matcher"),
+    [([], 'job="node-exporter"'), ([Job("t", "node-exporter")], 'job="node-exporter",namespace="monitoring"')],
+)
+def test_beside_very_many_jobs_the_good_one_is_asked_for_by_name(more: list[Job], matcher: str) -> None:
     jobs = JobsOfNodes()
-    assert len(jobs.judge(0.0, reported(**fleet(5, *CROWD)))) == 500
+    assert len(jobs.judge(0.0, reported(**fleet(5, *CROWD, *more)))) == 500 + len(more)
     assert jobs.several is not None
-    assert jobs.several.matchers == ('job="node-exporter",namespace="monitoring"',)
+    assert jobs.several.matchers == (matcher,)
     assert jobs.several.doubtful == frozenset()
+
+
+def test_the_good_one_is_not_asked_for_by_a_namespace_that_is_the_exporters_own() -> None:
+    jobs = JobsOfNodes()
+    jobs.judge(0.0, reported(**fleet(5, *CROWD)), namespaces=False)
+    assert jobs.several is not None
+    assert jobs.several.matchers == ('job="node-exporter"',)
 
 
 def test_of_very_many_jobs_beside_two_good_ones_the_nodes_are_doubtful() -> None:
