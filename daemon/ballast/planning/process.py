@@ -42,9 +42,9 @@ _GOOD = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS":
 class PlanningProcess:
     """Started when it is first needed, and again after it ended. Threads have their turn one after the other."""
 
-    def __init__(self, command: Sequence[str] = COMMAND, *, deadline: float = DEADLINE) -> None:
-        """`deadline`: seconds of the machine after which the process is killed."""
-        self._command = tuple(command)
+    def __init__(self, command: Sequence[str] | None = None, *, deadline: float = DEADLINE) -> None:
+        """`command`: COMMAND by default; `deadline`: seconds of the machine after which the process is killed."""
+        self._command = tuple(command or COMMAND)
         self._deadline = deadline
         self._lock, self._turn = threading.Lock(), threading.Lock()
         self._process: subprocess.Popen[bytes] | None = None

@@ -103,9 +103,8 @@ def test_a_plan_of_the_process_is_that_of_the_function(worker: PlanningProcess) 
 
 
 @ON_LINUX
-def test_the_process_is_nice_and_has_no_environment_to_speak_of(
-    worker: PlanningProcess, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_process_is_nice_and_has_no_environment_to_speak_of(monkeypatch: pytest.MonkeyPatch) -> None:
+    worker = PlanningProcess((sys.executable, "-m", "ballast.planning.start"), deadline=PATIENT)
     monkeypatch.setenv("BALLAST_PROMETHEUS__PASSWORD_FILE", "/secret")
     monkeypatch.setenv("METRICS_PROVIDER_TOKEN", "secret")
     worker.ask(errand())
@@ -118,6 +117,7 @@ def test_the_process_is_nice_and_has_no_environment_to_speak_of(
     assert os.getpgid(worker.pid or 0) != os.getpgid(0), "a terminal's Ctrl-C would end it"
     data = next(line for line in (process / "limits").read_text().splitlines() if line.startswith("Max data size"))
     assert data.split()[3].isdigit()
+    worker.stop()
 
 
 @ON_LINUX
