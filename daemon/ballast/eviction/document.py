@@ -13,7 +13,7 @@ from ballast.eviction.check_input import LOOKED_NOWHERE, GateVerdict
 from ballast.eviction.destinations import pending_of, targets_of
 from ballast.eviction.feasibility import feasibility, misplaced, standing_of
 from ballast.eviction.gate import Gate
-from ballast.eviction.plan import UNPAID, Aims, EvictionPlan
+from ballast.eviction.plan import UNPAID, Aims, EvictionPlan, overloaded_of
 from ballast.eviction.planners.planner import Effect
 from ballast.eviction.planners.registry import planner
 from ballast.placement.planners.layout import Layout
@@ -66,6 +66,7 @@ def explanation(layout: Layout, gate: Gate, name: str, aims: Aims, *, gated: boo
     if not rows:
         return None
     row, pod = rows[0], layout.pods[rows[0]]
+    layout = layout.by_the_hour(overloaded_of(layout, gate.history))
     placement = standing_of(layout, gate.facts, gate.rules, aims.ceiling)
     placed = bool(layout.on[row] >= 0 and pod.node)
     outlook, found = LOOKED_NOWHERE, None

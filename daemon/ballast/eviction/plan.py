@@ -11,6 +11,7 @@ import numpy as np
 from ballast.eviction.check_input import LOOKED_NOWHERE, Feasibility
 from ballast.eviction.feasibility import ends_with_its_node, handed_over, may_empty, targets
 from ballast.eviction.gate import NAMES, NUMBER, PASSED, ROWS, Alike, Gate, refusals
+from ballast.eviction.history import History
 from ballast.eviction.planners.planner import Aims as Aims
 from ballast.eviction.planners.planner import PlanInput, Planner, WholeNodes, pod_name
 from ballast.eviction.planners.registry import planner
@@ -24,7 +25,7 @@ from ballast.model.sample import Bools, Floats, Ints
 from ballast.placement.planners.can_move import can_move, fits_on
 from ballast.placement.planners.layout import Layout
 from ballast.placement.planners.load_spread import deviations
-from ballast.placement.planners.relieve import Thresholds
+from ballast.placement.planners.relieve import Thresholds, hot
 from ballast.placement.planners.simulated_placement import SimulatedPlacement
 from ballast.placement.planners.step import Admit, PlannedMove, Worth
 
@@ -108,26 +109,54 @@ def make_plan(
     the order of the layout, NaN where unknown. Raises UsageError if there is no planner `kind`.
     """
     chosen = planner(kind)
-    screening = _Screening(layout, gate)
-    cluster = _plan_input(layout, gate, aims, screening)
+    thresholds = thresholds_of(layout, aims)
+    above: Bools = np.asarray(hot(layout.load, np.ones(len(layout.nodes), bool), thresholds).any(axis=1))
+    expected = by_the_hour(layout, gate, chosen, above) if chosen.by_the_hour else layout
+    screening = _Screening(expected, gate)
+    cluster = _plan_input(expected, gate, aims, screening, thresholds, above)
     screening.screen(chosen.considers(cluster), moves=chosen.moves)
-    return _PlanBuilder(chosen, cluster, screening).plan(examples, peak)
+    return _PlanBuilder(chosen, cluster, screening, layout).plan(examples, peak)
 
 
-def _plan_input(layout: Layout, gate: Gate, aims: Aims, screening: _Screening) -> PlanInput:
-    counted = np.array([node.schedulable for node in layout.nodes], bool)
-    thresholds = (
-        Thresholds.absolute(layout.load, aims.high, aims.low, layout.resources)
-        if aims.deviation is None
-        else Thresholds.deviation(layout.load, counted, layout.pool, aims.deviation)
-    )
+def thresholds_of(layout: Layout, aims: Aims) -> Thresholds:
+    """From where on nodes are hot."""
+    if aims.deviation is None:
+        return Thresholds.absolute(layout.load, aims.high, aims.low, layout.resources)
+    return Thresholds.deviation(layout.load, _counted(layout), layout.pool, aims.deviation)
+
+
+def by_the_hour(layout: Layout, gate: Gate, chosen: Planner, above: Bools) -> Layout:
+    """What a planner goes by that chooses by the last hour; `above` [node] are hot now.
+
+    Pods of overloaded nodes count with what they use now. A planner that relieves nodes sees hot ones as loaded as they
+    are now, and others as they are now or were, whichever is more.
+    """
+    expected = layout.by_the_hour(overloaded_of(layout, gate.history))
+    if not chosen.needs_confirmation:
+        return expected
+    return replace(expected, load=np.where(above[:, None], layout.load, np.maximum(layout.load, expected.load)))
+
+
+def overloaded_of(layout: Layout, history: History) -> Bools:
+    """[node]"""
+    return np.array([node.name in history.overloaded for node in layout.nodes], bool)
+
+
+def _counted(layout: Layout) -> Bools:
+    """[node]: whether its load counts for means and variances."""
+    return np.array([node.schedulable for node in layout.nodes], bool)
+
+
+def _plan_input(
+    layout: Layout, gate: Gate, aims: Aims, screening: _Screening, thresholds: Thresholds, above: Bools
+) -> PlanInput:
     price = np.zeros(len(layout.pods))
     if aims.price:
         price = aims.price * prices(gate.facts, layout.pods, gate.history.restarts)
     worth = Worth(price, layout.error, aims.confidence, lambda pods: screening.lower(pods, "gain"))
-    overloaded = np.array([node.name in gate.history.overloaded for node in layout.nodes], bool)
+    overloaded = overloaded_of(layout, gate.history)
     pods = PlannedPods(layout, gate.facts, aims.wait_for)
-    return PlanInput(layout, aims, counted, thresholds, pods, worth, overloaded=overloaded)
+    return PlanInput(layout, aims, _counted(layout), thresholds, above, pods, worth, overloaded=overloaded)
 
 
 class _Screening:
@@ -218,8 +247,9 @@ class _Screening:
 
 
 class _PlanBuilder:
-    def __init__(self, planner: Planner, cluster: PlanInput, screening: _Screening) -> None:
-        self._planner, self._cluster, self._screening = planner, cluster, screening
+    def __init__(self, planner: Planner, cluster: PlanInput, screening: _Screening, now: Layout) -> None:
+        """`now`: the layout by which moves are predicted; the planner chooses by that of `screening`."""
+        self._planner, self._cluster, self._screening, self._now = planner, cluster, screening, now
         self._layout, self._gate = screening.layout, screening.gate
 
     def plan(self, examples: int, peak: Floats | None) -> EvictionPlan:
@@ -260,8 +290,8 @@ class _PlanBuilder:
         return EvictionPlan(
             kind=self._planner.name,
             steps=tuple(moves),
-            before=self._spread(self._layout.load),
-            after=self._spread(self._loads(placement)),
+            before=self._spread(self._now.load),
+            after=self._spread(self._predicted(steps)),
             refused=dict(refusals(screening.numbers)),
             placed=tuple(pod_name(self._layout.pods[pod]) for step in steps for pod in step.starts),
             refusals=tuple(screening.examples(examples, crowded)),
@@ -314,6 +344,17 @@ class _PlanBuilder:
         """[node, resource], NaN for what a node does not have."""
         return np.where(self._layout.there, placement.load, np.nan)
 
+    def _predicted(self, steps: Sequence[PlannedMove]) -> Floats:
+        """[node, resource]: the load after these moves, by what pods use now."""
+        load, layout = self._now.load.copy(), self._now
+        for step in steps:
+            for row, sign in ((step.source, -1), (step.target, 1)):
+                if row >= 0:
+                    load[row] += sign * np.nan_to_num(layout.used[step.pod]) / layout.whole[row]
+            for pod, row in zip(step.starts, step.starts_on, strict=True):
+                load[row] += np.nan_to_num(layout.used[pod]) / layout.whole[row]
+        return load
+
     def _admission(self, placement: SimulatedPlacement) -> Admit:
         def admit(pod: int, target: int) -> Ints | None:
             refusal = self._screening.admit(self._gate, placement, pod)
@@ -345,7 +386,7 @@ class _PlanBuilder:
     def _move(self, step: PlannedMove, load: Floats) -> Move:
         nodes, pod = self._layout.nodes, self._layout.pods[step.pod]
         aim = nodes[step.target].name if step.target >= 0 else ""
-        used = dict(zip(self._layout.resources, self._layout.used[step.pod].tolist(), strict=True))
+        used = dict(zip(self._layout.resources, self._now.used[step.pod].tolist(), strict=True))
         return Move(
             pod=pod_name(pod),
             source=nodes[step.source].name,

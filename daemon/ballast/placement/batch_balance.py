@@ -11,6 +11,7 @@ import numpy as np
 
 from ballast.base.errors import PlacementError
 from ballast.model.node_weights import NO_NODE_WEIGHTS, NodeWeights
+from ballast.model.pod import Pod
 from ballast.model.sample import Bools, Floats, Ints
 from ballast.placement.planners.layout import Layout
 from ballast.placement.planners.simulated_placement import SimulatedPlacement
@@ -39,15 +40,28 @@ def balanced(
 ) -> dict[int, int] | None:
     """{pod row: node row} with the least Σ w Var of load, for pods released in the order of `rows`.
 
-    None where no node's load is known, where no such placement is found, or where the rules between the pods of the
-    batch do not hold at every step of it.
+    Pods of a workload are on nodes of their own where there are enough, but those of Jobs. None where no node's load is
+    known, where no such placement is found, or where the rules between the pods of the batch do not hold at every step
+    of it.
     """
     known: Bools = np.asarray(np.isfinite(arranged.load).all(axis=1), bool)
     if not known.any() or not arranged.resources:
         return None
+    tries = (_solved(arranged, rows, measured, namespaces, apart=apart) for apart in (True, False))
+    return next((targets for targets in tries if targets is not None), None)
+
+
+def _solved(
+    arranged: Layout,
+    rows: Sequence[int],
+    measured: MeasuredLoad,
+    namespaces: Mapping[str, Mapping[str, str]] | None,
+    *,
+    apart: bool,
+) -> dict[int, int] | None:
     try:
         solution = solve(
-            _problem(arranged, rows, measured, namespaces),
+            _problem(arranged, rows, measured, namespaces, apart=apart),
             solver="late-acceptance",
             evaluations=min(MOST_EVALUATIONS, EVALUATIONS_PER_POD * len(rows)),
         )
@@ -64,17 +78,35 @@ def balanced(
 
 
 def _problem(
-    arranged: Layout, rows: Sequence[int], measured: MeasuredLoad, namespaces: Mapping[str, Mapping[str, str]] | None
+    arranged: Layout,
+    rows: Sequence[int],
+    measured: MeasuredLoad,
+    namespaces: Mapping[str, Mapping[str, str]] | None,
+    *,
+    apart: bool,
 ) -> Problem:
-    """The pods of the batch alone; what else is there is load and taken room."""
+    """The pods of the batch alone; what else is there is load and taken room.
+
+    `apart`: those of a workload that has enough nodes without any of it keep to those, one on each.
+    """
     world = _world(arranged, namespaces)
     known: Bools = np.asarray(np.isfinite(arranged.load).all(axis=1), bool)
     masks: dict[bytes, list[int]] = {}
+    workloads: dict[int, list[int]] = {}
+    place = {row: position for position, row in enumerate(rows)}
     for position, row in enumerate(rows):
         near = world.neighbours.allowed(row)
         allowed = known & world.sites.allowed(arranged.pods[row].template)
-        masks.setdefault((allowed if near is None else allowed & near).tobytes(), []).append(position)
+        allowed = allowed if near is None else allowed & near
+        if apart and _serves(arranged.pods[row]):
+            mates = np.intersect1d(world.siblings.mates(row), rows)
+            free = allowed & (world.siblings.on_nodes(row) == 0)
+            if 0 < len(mates) <= free.sum():
+                allowed = free
+                workloads[int(mates[0])] = [place[mate] for mate in mates.tolist()]
+        masks.setdefault(allowed.tobytes(), []).append(position)
     rules = [Rule(RuleKind.SITE, np.array(pods), nodes=np.frombuffer(mask, bool)) for mask, pods in masks.items()]
+    rules += [Rule(RuleKind.APART, np.array(mates)) for mates in workloads.values() if len(mates) > 1]
     return arrange(
         [node.name for node in arranged.nodes],
         [_name(row) for row in rows],
@@ -88,6 +120,11 @@ def _problem(
         request=arranged.asked[list(rows)].astype(float),
         rules=rules,
     )
+
+
+def _serves(pod: Pod) -> bool:
+    """Whether losing several pods of its workload at once would matter: not for those of Jobs, which are done again."""
+    return pod.owner is not None and pod.owner.kind != "Job"
 
 
 def _unseen(arranged: Layout, measured: MeasuredLoad) -> Floats:

@@ -116,6 +116,7 @@ def _arrange(moment: Moment) -> tuple[Layout, Facts, PodUsage | None]:
         moment.pool_label,
         moment.weights,
         None if moment.error is None else moment.error[:, kept],
+        usage.over_the_hour() if usage else None,
     ).weighted(moment.node_weights)
     known: Bools = np.asarray(np.isfinite(moment.load).any(axis=1))
     unknown = [node.name for node, is_known in zip(moment.objects.nodes, known.tolist(), strict=True) if not is_known]

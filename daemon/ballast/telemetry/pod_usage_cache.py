@@ -1,15 +1,21 @@
 """Queries the usage of pods, at most once a minute, and only of the pods needed where they are few."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import TypeVar
 
 from ballast.settings import Settings
 from ballast.telemetry.metrics_server import MetricsServerSource
-from ballast.telemetry.pods import PodAnswers, ask_metrics_server
+from ballast.telemetry.pods import HOUR, PodAnswers, ask_metrics_server
 from ballast.telemetry.prometheus import PrometheusSource
 from ballast.telemetry.source import Source
 
+T = TypeVar("T")
+
 SELDOM = 60.0
+HOURS_SELDOM = 300.0
+"""Seconds for which a mean over an hour counts."""
 FEW = 500
 """The most pods that a query names one by one."""
 
@@ -17,11 +23,13 @@ FEW = 500
 class PodUsageCache:
     """Keeps the last answer about the usage of pods for SELDOM seconds."""
 
-    def __init__(self, source: Source, get: Callable[[str], bytes], settings: Settings) -> None:
-        """`get` fetches a path from the Kubernetes API and raises ClusterError."""
-        self._source, self._get, self._settings = source, get, settings
+    def __init__(self, source: Source, get: Callable[[str], bytes], settings: Settings, *, hour: bool = False) -> None:
+        """`get` fetches a path from the Kubernetes API and raises ClusterError; `hour`: also means over the last hour,
+        where the source has a history."""
+        self._source, self._get, self._settings, self._hour = source, get, settings, hour
         self._answers: PodAnswers | None = None
         self._about: frozenset[str] | None = frozenset()
+        self._hours_at = -math.inf
 
     def ask(self, at: float, resources: Sequence[str], pods: Sequence[str] | None = None) -> PodAnswers:
         """The usage of `pods`, named namespace/name, or of all; an answer younger than SELDOM is reused."""
@@ -39,6 +47,21 @@ class PodUsageCache:
 
     def _ask_source(self, at: float, resources: Sequence[str], about: frozenset[str] | None) -> PodAnswers:
         if isinstance(self._source, PrometheusSource):
-            return self._source.ask_pods(at, resources, sorted(about) if about is not None else None)
+            old = self._answers if self._about == about and 0 <= at - self._hours_at < HOURS_SELDOM else None
+            answers = self._source.ask_pods(
+                at, resources, sorted(about) if about is not None else None, hour=self._hour and old is None
+            )
+            if old is None:
+                self._hours_at = at
+                return answers
+            return replace(
+                answers,
+                bodies={**_of_hours(old.bodies), **answers.bodies},
+                problems={**_of_hours(old.problems), **answers.problems},
+            )
         assert isinstance(self._source, MetricsServerSource)
         return ask_metrics_server(self._get, at, resources, self._settings)
+
+
+def _of_hours(by_name: Mapping[str, T]) -> dict[str, T]:
+    return {name: value for name, value in by_name.items() if name.startswith(HOUR)}

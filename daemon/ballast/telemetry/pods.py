@@ -21,6 +21,8 @@ from ballast.telemetry.responses import SeriesTable
 
 POD_LABEL = "ballast_pod"
 NEWEST = "newest"
+HOUR = "hour of "
+"""Begins the name of an answer about the mean over the last hour."""
 _LABELS = (POD_LABEL, "container", "instance", "id")
 PATH = "/apis/metrics.k8s.io/v1beta1/pods"
 
@@ -32,7 +34,8 @@ class PodAnswers:
     at: float
     """The evaluation time, Unix seconds."""
     bodies: Mapping[str, bytes]
-    """By resource; NEWEST gives the times of the samples. metrics-server answers all in one body, under ""."""
+    """By resource, and by HOUR and a resource; NEWEST gives the times of the samples. metrics-server answers all in
+    one body, under ""."""
     problems: Mapping[str, str]
     """A sentence for each query that failed."""
     resources: tuple[str, ...]
@@ -49,8 +52,8 @@ class PodAnswers:
 class PodUsage:
     """Usage at the evaluation time `at`; `rows` of the samples index into `pods`, named namespace/name.
 
-    cpu is in cores, memory in bytes, disk and network in bytes per second. A resource that failed is absent from
-    `samples` and has a sentence in `problems`.
+    cpu is in cores, memory in bytes, disk and network in bytes per second; `hour` has means over the last hour. A
+    resource that failed is absent from `samples` or `hour` and has a sentence in `problems`.
     """
 
     at: float
@@ -59,6 +62,7 @@ class PodUsage:
     problems: Mapping[str, str] = field(default_factory=dict)
     rejected: Mapping[str, int] = field(default_factory=Counter)
     warnings: tuple[str, ...] = ()
+    hour: Mapping[str, Samples] = field(default_factory=dict)
 
     @property
     def measured(self) -> int:
@@ -67,8 +71,15 @@ class PodUsage:
 
     def by_pod(self) -> dict[str, dict[str, float]]:
         """What each pod uses, as far as it is known."""
+        return self._by_pod(self.samples)
+
+    def over_the_hour(self) -> dict[str, dict[str, float]]:
+        """What each pod used on average over the last hour, as far as it is known."""
+        return self._by_pod(self.hour)
+
+    def _by_pod(self, of_resources: Mapping[str, Samples]) -> dict[str, dict[str, float]]:
         usage: dict[str, dict[str, float]] = {}
-        for resource, samples in self.samples.items():
+        for resource, samples in of_resources.items():
             for row, value in zip(samples.rows.tolist(), samples.values.tolist(), strict=True):
                 usage.setdefault(self.pods[row], {})[resource] = value
         return usage
@@ -127,7 +138,8 @@ def decode(said: PodAnswers) -> PodUsage:
         else:
             pods, values, when = _sum_series(table, _Ages(newest), said.at - said.max_age)
             samples[resource] = _accept(said, rows, pods, values, when, rejected)
-    return PodUsage(said.at, tuple(rows), samples, problems, +rejected, tuple(warnings))
+    hour = {name.removeprefix(HOUR): samples.pop(name) for name in [*samples] if name.startswith(HOUR)}
+    return PodUsage(said.at, tuple(rows), samples, problems, +rejected, tuple(warnings), hour)
 
 
 def _of_most(table: SeriesTable) -> SeriesTable:

@@ -151,6 +151,14 @@ def pod_queries(settings: Settings, pods: Iterable[str] | None = None) -> dict[s
     }
 
 
+def over_the_hour(query: str) -> str:
+    """The mean of what a query answered over the last hour, of each series as long as it is there.
+
+    A series that began lately counts from its beginning; `rate` over an hour would take it for lower than it is.
+    """
+    return f"avg_over_time(({query})[3600s:300s])"
+
+
 def pod_freshness(settings: Settings, pods: Iterable[str] | None = None) -> str:
     """PromQL whose value per container is the Unix time of its newest sample."""
     terms = Terms((), (*settings.prometheus.matchers, *_only(pods)), "")

@@ -14,7 +14,7 @@ from ballast.telemetry import responses as decoding
 from ballast.telemetry.error_messages import TooLarge, TooSlow
 from ballast.telemetry.mixing import Difference
 from ballast.telemetry.node_names import NodeNames
-from ballast.telemetry.pods import NEWEST, PodAnswers, ages, named_by_pod
+from ballast.telemetry.pods import HOUR, NEWEST, PodAnswers, ages, named_by_pod
 from ballast.telemetry.prometheus_client import Grid, PrometheusClient
 from ballast.telemetry.queries import FRESHNESS, QuerySet, join_queries, questions
 from ballast.telemetry.readings import Answers, QueryWarnings, ReadingBuilder
@@ -77,12 +77,20 @@ class PrometheusSource:
             start, left = grid.time(grid.count), left - grid.count
 
     def ask_pods(
-        self, at: float, resources: Sequence[str] = ("cpu", "memory"), pods: Sequence[str] | None = None
+        self,
+        at: float,
+        resources: Sequence[str] = ("cpu", "memory"),
+        pods: Sequence[str] | None = None,
+        *,
+        hour: bool = False,
     ) -> PodAnswers:
-        """The undecoded usage of `pods`, named namespace/name, or of all, as far as cadvisor measures the resources."""
+        """The undecoded usage of `pods`, named namespace/name, or of all, as far as cadvisor measures the resources;
+        with its mean over the last `hour`."""
         texts = presets.pod_queries(self._settings, pods)
         known = tuple(name for name in resources if name in texts)
         queries = {name: texts[name] for name in known} | {NEWEST: presets.pod_freshness(self._settings, pods)}
+        if hour:
+            queries |= {HOUR + name: presets.over_the_hour(texts[name]) for name in known}
         bodies, problems = self.ask_about_pods({name: named_by_pod(text) for name, text in queries.items()}, at)
         max_age, skew = ages(self._settings)
         count = None if pods is None else len(pods)

@@ -62,13 +62,19 @@ class Day:
 
     def uses(self) -> Iterator[Use]:
         """What each minute uses where pods began."""
-        home, nodes = self.history.home, len(self.history.nodes)
-        title = self.history.number
-        for minute, cores in enumerate(self.cores):
-            pods = np.empty((2, len(title)))
-            pods[:, title] = np.stack([cores, self.memory])
-            of_nodes = np.stack([_loads(cores, home, nodes), _loads(self.memory, home, nodes)])
-            yield Use(START + (minute + 1) * STEP, of_nodes, pods, pods)
+        return (self._use(minute) for minute in range(len(self.cores)))
+
+    def hour_before(self) -> Iterator[Use]:
+        """What the hour before used, every five minutes: it was like the last one of the day that comes."""
+        return (self._use(minute) for minute in range(-60, 0, 5))
+
+    def _use(self, minute: int) -> Use:
+        """Before the day for negative minutes."""
+        home, nodes, title = self.history.home, len(self.history.nodes), self.history.number
+        cores, pods = self.cores[minute], np.empty((2, len(title)))
+        pods[:, title] = np.stack([cores, self.memory])
+        of_nodes = np.stack([_loads(cores, home, nodes), _loads(self.memory, home, nodes)])
+        return Use(START + (minute + 1) * STEP, of_nodes, pods, pods)
 
 
 def trace_day(
@@ -163,10 +169,9 @@ def _workloads(pods: int, generator: np.random.Generator) -> list[tuple[int, flo
 def play(day: Day, settings: Mapping[str, str]) -> tuple[Measures, Measures]:
     """What comes of the day where nobody acts, and with Ballast."""
     chosen = load({"BALLAST_EVICTION__MODE": "on", **settings})
-    runs: list[Run] = [
-        AsItWas(Course(day.history, chosen), STEP),
-        BallastRun("ballast", Course(day.history, chosen), chosen, STEP),
-    ]
+    course = Course(day.history, chosen)
+    course.remember(day.hour_before())
+    runs: list[Run] = [AsItWas(Course(day.history, chosen), STEP), BallastRun("ballast", course, chosen, STEP)]
     for use in day.uses():
         for run in runs:
             run.advance(use)

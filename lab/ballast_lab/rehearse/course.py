@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections import deque
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 
 import msgspec
@@ -11,12 +12,14 @@ import numpy as np
 from ballast.model.node import Node, Taint
 from ballast.model.pod import Pod
 from ballast.model.sample import Bools, Floats, Ints
-from ballast.placement.planners.layout import Layout, layout
+from ballast.placement.planners.layout import PARTS_OF_HOUR, Layout, layout
 from ballast.placement.planners.node_constraints import NodeConstraints
 from ballast.settings import Settings
 from ballast_lab.rehearse import stock
 from ballast_lab.rehearse.history import RESOURCES, History
 from ballast_lab.rehearse.recording import Use
+
+HOUR = 3600.0
 
 
 class Course:
@@ -43,6 +46,10 @@ class Course:
         self.preferred: Floats | None = None
         """[node]: points 0..100 of what else the scheduler goes by, such as labels."""
         self._moved: set[int] = set()
+        self._hour: deque[Use] = deque(maxlen=PARTS_OF_HOUR)
+        """One use of every five minutes."""
+        self._since = np.full(len(self.pods), -np.inf)
+        """[pod]: when it was moved last: what its replacement used is known from then on."""
         weights, label = settings.scoring.resources, settings.cluster.pool_label
         nothing = np.zeros((len(history.nodes), len(RESOURCES)))
         arranged = layout(history.nodes, history.pods, RESOURCES, nothing, None, label, weights)
@@ -52,9 +59,15 @@ class Course:
         self.free: Ints = self.base.total.copy()
         """[node, kind]"""
 
+    def remember(self, uses: Iterable[Use]) -> None:
+        """What was used before the course begins, one use of every five minutes."""
+        self._hour.extend(uses)
+
     def advance(self, use: Use) -> None:
         """The time of `use`: pods start and end as they did."""
         self.time, self._use = use.time, use
+        if not self._hour or use.time - self._hour[-1].time >= HOUR / PARTS_OF_HOUR:
+            self._hour.append(use)
         there = self.history.there(use.time)
         present = self.history.present(use.time)
         gone, new = np.flatnonzero(self.there & ~there), np.flatnonzero(there & ~self.there)
@@ -94,6 +107,7 @@ class Course:
         self.free[self.on[row]] += asked
         self.free[target] -= asked
         self.on[row] = target
+        self._since[row] = self.time
         if target == self.history.home[row]:
             self._moved.discard(row)
         else:
@@ -137,6 +151,15 @@ class Course:
         """[pod, resource]: what these pods use, NaN where unknown."""
         return np.asarray(self._use.pods[:, self.history.number[rows]].T)
 
+    def over_the_hour(self, rows: Ints) -> Floats:
+        """[pod, resource]: what they used on average over the last hour, since they were moved."""
+        times = np.array([use.time for use in self._hour])
+        kept = (times[:, None] > self._since[rows]) & (times > self.time - HOUR)[:, None]
+        used = np.array([use.pods[:, self.history.number[rows]].T for use in self._hour])
+        counts = (kept[:, :, None] & np.isfinite(used)).sum(axis=0)
+        sums = np.where(kept[:, :, None], np.nan_to_num(used), 0.0).sum(axis=0)
+        return np.asarray(np.divide(sums, counts, out=np.full(sums.shape, np.nan), where=counts > 0))
+
     def running(self) -> Ints:
         """The rows of the pods that run."""
         return np.flatnonzero(self.there)
@@ -159,7 +182,9 @@ class Course:
         picked = list(columns)
         used = self.of_pods(rows)[:, picked]
         asked = base.used[rows][:, picked]
+        hour = self.over_the_hour(rows)[:, picked]
         some = np.isfinite(used).any(axis=1, keepdims=True)
+        used = np.where(np.isfinite(used), used, np.where(some, np.nan_to_num(asked), asked))
         weights = base.weights[picked]
         frequency = np.bincount(self._shape.reshape(-1)[rows], minlength=len(self._shapes))
         return replace(
@@ -171,7 +196,8 @@ class Course:
             resources=tuple(RESOURCES[column] for column in picked),
             load=load,
             whole=base.whole[nodes][:, picked],
-            used=np.where(np.isfinite(used), used, np.where(some, np.nan_to_num(asked), asked)),
+            used=used,
+            hour=np.where(np.isfinite(hour), hour, used),
             total=base.total[nodes],
             free=self.free[nodes],
             asked=base.asked[rows],

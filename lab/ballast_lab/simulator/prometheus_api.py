@@ -249,7 +249,12 @@ class PrometheusApi:
         with world.lock:
             members = [(key, member) for key, member in world.members.items() if member.running]
             kind = {"network": "receive", "disk": "transmit"}.get(resource, resource)
-            used = world.use_of_pods(kind, [key for key, _ in members], times)
+            keys = [key for key, _ in members]
+            used = world.use_of_pods(kind, keys, times)
+            if parsed.averaged is not None:
+                length, step = parsed.averaged
+                points = times[:, None] - np.arange(0.0, length, step)
+                used = world.use_of_pods(kind, keys, points.reshape(-1)).reshape(len(keys), *points.shape).mean(axis=2)
         newest = self._observations.newest(times)
         newest[times[None, :] - newest > parsed.oldest] = np.nan
         if parsed.counted is not None:

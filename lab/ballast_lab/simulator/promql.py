@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 _BY = re.compile(r"\bby\s*\(([^)]*)\)")
 _MATCHER = re.compile(r'([a-zA-Z_]\w*)\s*(=~|!~|!=|=)\s*"((?:[^"\\]|\\.)*)"')
 _JOIN = re.compile(r'label_join\(.*?,\s*"([^"]*)",\s*"([^"]*)"((?:,\s*"[^"]*")+)\s*\)\s*$', re.DOTALL)
+_MEAN = re.compile(r"(.*)avg_over_time\(\((.*)\)\[([0-9]+)s:([0-9]+)s\]\)(.*)", re.DOTALL)
 _COUNT = re.compile(r"\s*count by \(([^)]*)\) \((.*)\)\s*", re.DOTALL)
 _NOT_BEFORE = re.compile(r">= time\(\) - ([0-9.]+)")
 _NAMES = re.compile(r"[a-zA-Z_:][\w:]*")
@@ -72,6 +73,8 @@ class ParsedQuery:
 
     counted: tuple[str, ...] | None = None
     """Labels by which the series of the answer are counted; None where the query asks for these."""
+    averaged: tuple[float, float] | None = None
+    """Of `avg_over_time`: the seconds that it is over, and those between two points."""
     oldest: float = math.inf
     """Seconds; what is older is left out."""
 
@@ -94,6 +97,9 @@ def parse(query: str) -> ParsedQuery:
     """Finds the parts of a query by regular expressions."""
     if (counted := _COUNT.fullmatch(query)) is not None:
         return replace(parse(counted.group(2)), counted=_split(counted.group(1)))
+    if (mean := _MEAN.fullmatch(query)) is not None:
+        before, inner, length, step, after = mean.groups()
+        return replace(parse(before + inner + after), averaged=(float(length), float(step)))
     matchers = tuple(_MATCHER.findall(query))
     bare = re.sub(r'"(?:[^"\\]|\\.)*"', "", query)
     names = set(_NAMES.findall(bare))

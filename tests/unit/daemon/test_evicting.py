@@ -1,5 +1,6 @@
 """The whole daemon plans and evicts in the simulated cluster, its cycles run by hand."""
 
+import math
 import os
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 from ballast.actuation.eviction.replacement_reservations import ReplacementReservations
+from ballast.cluster.watch import WATCH_SILENT
 from ballast.eviction.gate import NAMES
 from ballast.eviction.planners.registry import planner
 from ballast.planning.request import PlansRequest, PlansResponse
@@ -188,6 +190,22 @@ def test_a_pause_stops_plans_and_says_so(calm: Rig) -> None:
     daemon.extender.reservations._asked[STOCK] = daemon.context.clock.monotonic()
     assert evict(daemon).startswith("relieve: evicted")
     assert condition(daemon, "EvictionsHalted") is None
+
+
+def test_what_is_not_listed_yet_halts_evictions_but_is_no_condition_at_the_start(
+    calm: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    daemon = evicting(calm)
+    moments, age = daemon.eviction.moments, daemon.context.workloads.age
+    monkeypatch.setattr(daemon.context.workloads, "age", lambda kind: math.inf if kind == "replicasets" else age(kind))
+    monkeypatch.setattr(moments, "_began", calm.clock.monotonic())
+    assert "replicasets" in evict(daemon)
+    assert condition(daemon, "EvictionsHalted") is None
+    calm.clock.advance(WATCH_SILENT + 1)
+    calm.watch(daemon)
+    assert "replicasets" in evict(daemon)
+    assert "replicasets" in (condition(daemon, "EvictionsHalted") or "")
+    assert evictions(calm) == 0
 
 
 def test_a_pause_after_the_plan_was_made_is_seen_before_the_eviction(

@@ -23,7 +23,7 @@ from ballast.planning.moment import loads
 from ballast.settings import Settings
 from ballast.telemetry.metrics_server import MetricsServerSource
 from ballast.telemetry.pod_usage_cache import FEW, PodUsageCache
-from ballast.telemetry.pods import PodAnswers, decode
+from ballast.telemetry.pods import HOUR, PodAnswers, decode
 from ballast.telemetry.prometheus import PrometheusSource
 
 NAN = float("nan")
@@ -117,9 +117,16 @@ class Asked(PrometheusSource):
     def __init__(self) -> None:
         self.questions: list[tuple[float, int | None]] = []
 
-    def ask_pods(self, at: float, resources: Any = (), pods: Any = None) -> PodAnswers:
+        self.hours: list[float] = []
+
+    def ask_pods(self, at: float, resources: Any = (), pods: Any = None, *, hour: bool = False) -> PodAnswers:
         self.questions.append((at, None if pods is None else len(pods)))
-        return PodAnswers(at, {}, {}, tuple(resources), 90.0, 30.0)
+        if not hour:
+            return PodAnswers(at, {"cpu": b"now"}, {}, tuple(resources), 90.0, 30.0)
+        self.hours.append(at)
+        return PodAnswers(
+            at, {"cpu": b"now", f"{HOUR}cpu": b"long"}, {f"{HOUR}memory": "no"}, tuple(resources), 90.0, 30.0
+        )
 
 
 def test_pods_are_asked_about_once_a_minute() -> None:
@@ -128,6 +135,19 @@ def test_pods_are_asked_about_once_a_minute() -> None:
     for at in (0, 30, 60, 90):
         asking.ask(at, ("cpu",))
     assert source.questions == [(0, None), (60, None)]
+
+
+def test_means_over_an_hour_are_asked_for_every_five_minutes_and_kept_meanwhile() -> None:
+    source = Asked()
+    asking = PodUsageCache(source, lambda path: b"", Settings(), hour=True)
+    for at in range(0, 660, 60):
+        answers = asking.ask(at, ("cpu", "memory"))
+        assert (answers.at, answers.bodies) == (at, {"cpu": b"now", f"{HOUR}cpu": b"long"})
+        assert answers.problems == {f"{HOUR}memory": "no"}
+    assert source.hours == [0, 300, 600]
+    asking.ask(670, ("cpu",), ["shop/a"])
+    asking.ask(740, ("cpu",), ["shop/b"])
+    assert source.hours == [0, 300, 600, 670, 740], "of other pods another hour counts"
 
 
 def test_a_few_pods_are_asked_about_by_name_and_more_when_more_are_needed() -> None:

@@ -188,6 +188,20 @@ def test_pods_that_keep_apart_stay_apart_where_the_load_decides() -> None:
     assert sorted(step.node for step in plan.steps) == ["n0", "n1", "n2"]
 
 
+@pytest.mark.parametrize(
+    ("kind", "count", "nodes"),
+    [("ReplicaSet", 2, ["n0", "n1"]), ("Job", 2, ["n1", "n1"]), ("ReplicaSet", 3, ["n1", "n1", "n1"])],
+)
+def test_where_the_load_decides_replicas_are_on_nodes_of_their_own_where_there_are_enough(
+    kind: str, count: int, nodes: list[str]
+) -> None:
+    owner = Owner(kind, "web", "u-web", True)
+    pods = [pod(f"p{number}", 0.5, 1.0, owner=owner) for number in range(count)]
+    assert sorted(evenly(pods).values()) == nodes
+    beside = pod("old", 0.1, 0.1, gates=(), node="n1", phase="Running", owner=owner, scheduled_at=NOW - 5000)
+    assert evenly([beside, pods[0]]) == {"p0": "n0" if kind != "Job" else "n1"}
+
+
 def test_of_equal_nodes_a_replica_goes_where_none_of_its_workload_is() -> None:
     def replica(name: str, workload: str, **more: Any) -> Pod:
         return pod(name, owner=Owner("ReplicaSet", workload, workload, True), **more)

@@ -105,6 +105,17 @@ def test_no_step_raises_the_pods_of_a_workload_on_a_node_while_another_is_open(
         assert step.siblings[1] <= before or not free
 
 
+def test_rebalance_never_puts_the_only_pod_of_its_workload_on_a_node_beside_another() -> None:
+    nodes = [a_node("n0"), a_node("n1", 100, 100)]
+
+    def moves(*homes: str) -> int:
+        return len(plan("rebalance", nodes, [replica(f"p{row}", home, cpu=4) for row, home in enumerate(homes)]).steps)
+
+    assert moves("n0", "n1") == 0, "it would be beside its sibling"
+    assert moves("n0", "n0", "n1", "n1") == 1, "one of two may; then the other is alone"
+    assert moves("n0") == 1
+
+
 @given(
     st.lists(
         st.tuples(st.integers(0, 3), st.integers(0, 4), st.sampled_from([0.5, 1.0, 2.0])), min_size=2, max_size=14

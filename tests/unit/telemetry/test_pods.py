@@ -28,6 +28,34 @@ def test_usage_of_pods_costs_one_query_per_resource_and_one(wire: RequestsMock) 
     assert not usage.problems
 
 
+def test_the_mean_over_the_last_hour_is_asked_for_beside_it(wire: RequestsMock) -> None:
+    def evaluate(query: str, time: float) -> list[Series]:
+        if "avg_over_time" in query:
+            return pods(0.25 if "cpu" in query else 2e8)
+        return pods(time - 7 if "timestamp(" in query else 0.5 if "cpu" in query else 3e8)
+
+    prometheus = FakePrometheus(evaluate)
+    prometheus.serve(wire)
+    usage = decode(source().ask_pods(AT, hour=True))
+    assert len(prometheus.queries) == 5
+    assert usage.by_pod() == {f"shop/web-{row}": {"cpu": 0.5, "memory": 3e8} for row in range(2)}
+    assert usage.over_the_hour() == {f"shop/web-{row}": {"cpu": 0.25, "memory": 2e8} for row in range(2)}
+    assert (usage.measured, usage.problems) == (2, {})
+
+
+def test_where_the_hour_cannot_be_read_what_is_now_counts_and_it_is_said(wire: RequestsMock) -> None:
+    def evaluate(query: str, time: float) -> list[Series]:
+        if "avg_over_time" in query:
+            raise QueryRefused(422, "too many samples")
+        return pods(time if "timestamp(" in query else 0.5)
+
+    FakePrometheus(evaluate).serve(wire)
+    usage = decode(source().ask_pods(AT, ["cpu"], hour=True))
+    assert usage.by_pod()["shop/web-0"] == {"cpu": 0.5}
+    assert usage.over_the_hour() == {}
+    assert "too many samples" in usage.problems["hour of cpu"]
+
+
 def test_warnings_are_counted_and_infos_are_none(wire: RequestsMock) -> None:
     FakePrometheus(lambda query, time: pods(time if "timestamp(" in query else 0.5), ("partial",), ("odd",)).serve(wire)
     assert decode(source().ask_pods(AT)).warnings == ("partial",)

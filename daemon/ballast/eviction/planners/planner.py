@@ -129,6 +129,8 @@ class PlanInput:
     counted: Bools
     """[node]: whether its load counts for means and variances."""
     thresholds: Thresholds
+    hot: Bools
+    """[node]: what is above the thresholds now, also what is not schedulable."""
     pods: PlannedPods
     worth: Worth | None = None
     """What evictions cost, and how certain the loads are; None: every gain pays."""
@@ -164,6 +166,8 @@ class Planner(Protocol):
     """Whether it wants pods on other nodes; else they may come back where they were, and its steps have target -1."""
     preferences: Preferences
     """Whether pods go to nodes that they like less."""
+    by_the_hour: bool
+    """Whether victims and targets are chosen by what pods used over the last hour, where that is known."""
     effect: Effect
 
     def idle(self, demand: PlanningDemand) -> str | None:
@@ -199,6 +203,7 @@ class BasePlanner:
     spans_cycles = False
     moves = True
     preferences = Preferences.SECOND
+    by_the_hour = False
     effect = Effect.LOAD
 
     def idle(self, demand: PlanningDemand) -> str | None:

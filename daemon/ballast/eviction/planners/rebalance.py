@@ -20,6 +20,7 @@ class Rebalance(BasePlanner):
 
     name = "rebalance"
     preferences = Preferences.KEPT
+    by_the_hour = True
 
     def steps(
         self, cluster: PlanInput, placement: SimulatedPlacement, movable: Bools, admit: Admit, spare: Spare

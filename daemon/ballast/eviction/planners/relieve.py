@@ -7,7 +7,7 @@ import numpy as np
 from ballast.eviction.planners.planner import Aims, BasePlanner, PlanInput, PlanningDemand, Spare
 from ballast.model.limits import Limit, lower
 from ballast.model.sample import Bools, Floats
-from ballast.placement.planners.relieve import hot, relieve
+from ballast.placement.planners.relieve import relieve
 from ballast.placement.planners.simulated_placement import SimulatedPlacement
 from ballast.placement.planners.step import Admit, PlannedMove
 
@@ -18,6 +18,7 @@ class Relieve(BasePlanner):
     name = "relieve"
     needs_landing = False
     needs_confirmation = True
+    by_the_hour = True
 
     def idle(self, demand: PlanningDemand) -> str | None:
         """Only hot nodes are relieved."""
@@ -25,9 +26,7 @@ class Relieve(BasePlanner):
 
     def considers(self, cluster: PlanInput) -> Bools:
         """Pods on hot nodes, also on nodes that are not schedulable."""
-        everywhere = np.ones(len(cluster.layout.nodes), bool)
-        nodes = hot(cluster.layout.load, everywhere, cluster.thresholds).any(axis=1)
-        return np.asarray(super().considers(cluster) & np.append(nodes, False)[cluster.layout.on])
+        return np.asarray(super().considers(cluster) & np.append(cluster.hot, False)[cluster.layout.on])
 
     def ceiling(self, aims: Aims) -> Limit:
         """A target must not become hot itself."""

@@ -91,7 +91,7 @@ def build(
             needed=any(planner(name).whole_nodes for name in eviction.planners),
         ),
     )
-    usage = PodUsageCache(source, context.api.get, settings)
+    usage = PodUsageCache(source, context.api.get, settings, hour=True)
     worker = PlanningProcess(deadline=deadline_of(eviction.interval))
     return EvictionJob(
         context,

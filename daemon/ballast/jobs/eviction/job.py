@@ -55,7 +55,8 @@ class EvictionJob:
         moment = self.moments.take_moment(snapshot, imagined=True)
         never = sentences.never_allowing(moment.objects.budgets)
         self._conditions.report("BudgetsUnsatisfiable", "NeverAllow", never)
-        self._conditions.report("EvictionsHalted", "NotSafeNow", moment.halted)
+        halted = None if self.moments.starting else moment.halted
+        self._conditions.report("EvictionsHalted", "NotSafeNow", halted)
         choice = Choice()
         if moment.halted is None:
             choice = choose(moment, self._settings, self._executor.stopped)

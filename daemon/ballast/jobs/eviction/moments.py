@@ -73,6 +73,7 @@ class Moments:
         day: DayKeeper,
     ) -> None:
         self._settings, self._board = context.settings, board
+        self._began = context.clock.monotonic()
         self._clock, self._cache, self._workloads = context.clock, context.cache, context.workloads
         self._leading, self._switches = context.leadership.is_leader, context.switches
         self._evictor, self._replacements, self._others = evictor, replacements, others
@@ -90,6 +91,11 @@ class Moments:
                 target, "ExcludeFromEviction", why, part=Part.EVICTION, warning=True
             ),
         )
+
+    @property
+    def starting(self) -> bool:
+        """Whether this replica began so lately that objects may not have been listed yet."""
+        return self._clock.monotonic() - self._began < WATCH_SILENT and self._unseen() is not None
 
     def observe(self, snapshot: Snapshot) -> None:
         """Counts the windows of hot nodes, and notes which replica counts changed."""

@@ -17,6 +17,7 @@ from ballast.scoring.profiles import asked_by
 
 PODS = "pods"
 IN_PARTS = "devices in parts"
+PARTS_OF_HOUR = 12
 # A node that does not say how many pods it takes.
 ANY_NUMBER = 2**31
 Usage = Mapping[str, Mapping[str, float]]
@@ -70,6 +71,12 @@ class Layout:
     factor: Floats
     """[node, resource]: what the load of a node counts as where loads are evened out; limits are for the load itself.
     """
+    hour: Floats
+    """[pod, resource]: what pods used on average over the last hour; `used` where that is not known."""
+    doubt: Floats | None = None
+    """[pod, resource]: the standard error of `used`; None: it is what it is now."""
+    now: Floats | None = None
+    """[node, resource]: the load now, where `load` is that by the hour; targets keep below the ceiling by both."""
 
     @property
     def known(self) -> Bools:
@@ -79,6 +86,27 @@ class Layout:
     def weighted(self, node_weights: NodeWeights) -> "Layout":
         """The same with the weights of its nodes."""
         return replace(self, factor=node_factors(node_weights, self.nodes, self.resources))
+
+    def by_the_hour(self, but: Bools) -> "Layout":
+        """The same with what pods used over the last hour, and nodes loaded as with that; `but` some nodes
+        [node] are as they are now.
+
+        The hour tells 12 parts of five minutes apart, so its standard error is that of one part / sqrt(12); how far a
+        pod is from its hour now says how far one part is.
+        """
+        there = self.present & (self.on >= 0)
+        kept = np.append(but, True)[self.on]
+        used = np.where(kept[:, None], self.used, self.hour)
+        change = np.zeros_like(self.load)
+        np.add.at(change, self.on[there], np.nan_to_num(used - self.used)[there])
+        change = np.divide(change, self.whole, out=np.zeros_like(change), where=self.whole > 0)
+        load = np.maximum(self.load + change, 0.0)
+        doubt = np.abs(self.used - used) / np.sqrt(PARTS_OF_HOUR)
+        return replace(self, load=load, used=used, doubt=doubt, now=self.load)
+
+    def doubt_of(self, pods: Ints) -> Floats:
+        """[pod, resource]: the standard errors of what these pods use."""
+        return np.zeros((len(pods), len(self.resources))) if self.doubt is None else self.doubt[pods]
 
     @property
     def placed(self) -> Bools:
@@ -95,8 +123,10 @@ def layout(
     pool_label: str | None = None,
     weights: Weights | None = None,
     error: Floats | None = None,
+    hour: Usage | None = None,
 ) -> Layout:
-    """`load` is [node, resource] in the order of `nodes`; `usage` has cores and bytes by namespace/name.
+    """`load` is [node, resource] in the order of `nodes`; `usage` has cores and bytes by namespace/name, `hour` their
+    means over the last hour.
 
     A pod that is not in `usage` counts with its requests. Without `weights` all resources count alike.
     """
@@ -120,6 +150,11 @@ def layout(
     ).reshape(len(nodes), len(resources))
     loads = np.where(whole > 0, loads, np.nan)
     there = _there(loads, resources)
+
+    def used_by(pods: Usage) -> Floats:
+        return _used(ordered, kept, on, present, resources, loads, pods, kinds, requests)
+
+    used = used_by(usage or {})
     return Layout(
         nodes=ordered,
         pods=tuple(kept),
@@ -128,7 +163,8 @@ def layout(
         resources=tuple(resources),
         load=loads,
         whole=np.where(there, whole, np.inf),
-        used=_used(ordered, kept, on, present, resources, loads, usage or {}, kinds, requests),
+        used=used,
+        hour=used_by({pod: {**now, **hour.get(pod, {})} for pod, now in usage.items()}) if usage and hour else used,
         kinds=kinds,
         total=total,
         free=free,

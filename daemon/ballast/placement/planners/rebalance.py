@@ -318,6 +318,11 @@ class _PoolBalance:
         leaves, comes = used * self._inverse[place] * self._w, used * self._inverse[target] * self._w
         nearer = 2 * float((leaves * self._margin[place] + comes * self._margin[target]).sum())
         squares = np.square(leaves * self._error[place]) + np.square(comes * self._error[target])
+        # What the gain changes with the pod's use: its slope, (x_i - mu - a) at home less (x_j - mu + b) there.
+        away = self._inverse[place] * (self._x[place] - self._mean - used * self._inverse[place])
+        there = self._inverse[target] * (self._x[target] - self._mean + used * self._inverse[target])
+        doubt = self._placement.layout.doubt_of(np.array([pod]))[0]
+        squares += np.square(self._w * (away - there) * doubt)
         return PlannedMove(
             pod,
             int(self._rows[place]),

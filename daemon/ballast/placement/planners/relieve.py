@@ -69,7 +69,7 @@ def relieve(
     The victim is the pod that relieves most of what is too much there. Of those that relieve nearly as much it is the
     one that costs least, then the one that relieves most, of lowest priority, the smallest. Its target is the node
     whose load will be lowest. `gain` is the load that the hottest resource loses; its error is the pod's share of that
-    of the node's load.
+    of the node's load, and that of the pod's own use.
     """
     worth = worth or free(len(placement.on), *placement.load.shape)
     layout = placement.layout
@@ -140,9 +140,10 @@ def _pays(
 ) -> tuple[Floats, Floats, Bools]:
     """[pod]: the load it takes along, its error, and whether that pays."""
     layout = placement.layout
-    relief = layout.used[pods, resource] / layout.whole[source, resource]
+    whole = layout.whole[source, resource]
+    relief = layout.used[pods, resource] / whole
     load = max(float(placement.load[source, resource]), ROUNDING)
-    error = np.abs(relief) * (worth.error[source, resource] / load)
+    error = np.hypot(relief * worth.error[source, resource] / load, layout.doubt_of(pods)[:, resource] / whole)
     surplus = relief - worth.confidence * error - worth.price[pods] * LOAD
     return relief, error, np.asarray(surplus > -ROUNDING)
 

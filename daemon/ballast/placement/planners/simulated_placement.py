@@ -21,7 +21,8 @@ ROUNDING = 1e-9
 
 
 class Preferences(Enum):
-    """What becomes of a move to a node that the pod likes less than the one that it is on."""
+    """What becomes of a move to a node that the pod likes less than the one that it is on, or that has as many of its
+    workload."""
 
     IGNORED = auto()
     SECOND = auto()
@@ -52,8 +53,10 @@ class SimulatedPlacement:
         `workload` [pod] is a number that the pods of a workload share, -1 without one; None: by their owners.
         """
         self.layout = layout
-        self.targets = targets & layout.known
         self.ceiling: Floats = np.broadcast_to(np.asarray(ceiling, float) + ROUNDING, (len(layout.resources),))
+        self.targets = targets & layout.known
+        if layout.now is not None:
+            self.targets &= ~(layout.now > self.ceiling).any(axis=1)
         self.load: Floats = np.where(layout.there, layout.load, 0.0)
         self.free: Ints = layout.free.copy()
         self.on: Ints = layout.on.copy()
@@ -96,7 +99,8 @@ class SimulatedPlacement:
         """[node]: other nodes of its pool than `home`, where it is, that can take it and stay under the ceiling.
 
         Those are left out where it would make more pods of its workload on a node, then in a zone, than `home` has, and
-        those that it likes less than `home`, unless no others are left or `preferences` says otherwise.
+        those that it likes less than `home`, unless no others are left; with `Preferences.KEPT` a pod without siblings
+        on its node and one that likes it less stay.
         """
         home = int(self.on[pod]) if home is None else home
         key = (pod, home, self.preferences)
@@ -125,12 +129,13 @@ class SimulatedPlacement:
         left."""
         if home < 0 or not self._chooses(pod):
             return mask
-        alone = self.siblings.alone(pod)
+        alone, kept = self.siblings.alone(pod), self.preferences is Preferences.KEPT
         if not alone:
-            mask = _rather(mask, self.siblings.stacked(pod, home))
+            stacked = self.siblings.stacked(pod, home)
+            mask = mask & ~stacked if kept and self.siblings.there(pod, home) == 1 else _rather(mask, stacked)
         if self._prefers(pod):
             disliked = self._disliked(pod, home, mask)
-            mask = mask & ~disliked if self.preferences is Preferences.KEPT else _rather(mask, disliked)
+            mask = mask & ~disliked if kept else _rather(mask, disliked)
         return mask if alone else _rather(mask, self.siblings.crowding(pod, home))
 
     def _chooses(self, pod: int) -> bool:
