@@ -9,6 +9,7 @@ import msgspec
 import numpy as np
 
 from ballast.answers.views import BestTarget, PendingPod, Targets
+from ballast.eviction.checks.limits import scarcity
 from ballast.eviction.facts import Facts, leaving, young
 from ballast.eviction.feasibility import handed_over, standing_of
 from ballast.eviction.gate import Gate
@@ -62,7 +63,8 @@ def _best(arranged: Layout, gate: Gate, pod: int, aims: Aims) -> BestTarget | No
     counted = np.array([node.schedulable for node in arranged.nodes], bool)
     price = np.zeros(len(arranged.pods))
     if aims.price:
-        price[pod] = aims.price * prices(gate.facts, [arranged.pods[pod]], gate.history.restarts)[0]
+        one = prices(gate.facts, [arranged.pods[pod]], gate.history.restarts)[0]
+        price[pod] = aims.price * scarcity(gate.facts, gate.rules, gate.history) * one
     movable: Bools = np.arange(len(arranged.pods)) == pod
     for confidence in (aims.confidence, 0.0):
         placement = standing_of(arranged, gate.facts, gate.rules, aims.ceiling)

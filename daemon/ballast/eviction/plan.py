@@ -9,6 +9,7 @@ from typing import TypeAlias
 import numpy as np
 
 from ballast.eviction.check_input import LOOKED_NOWHERE, Feasibility
+from ballast.eviction.checks.limits import scarcity
 from ballast.eviction.feasibility import ends_with_its_node, handed_over, may_empty, targets
 from ballast.eviction.gate import NAMES, NUMBER, PASSED, ROWS, Alike, Gate, refusals
 from ballast.eviction.history import History
@@ -97,6 +98,9 @@ class EvictionPlan:
     """Why the plan leaves something undone, beside its refusals."""
 
 
+REPLACED_WITHIN = 60.0
+"""Seconds after an eviction within which a new pod of the workload is its replacement."""
+
 DAY_UNKNOWN = "begins no node: the load of a day is not known"
 
 
@@ -113,6 +117,8 @@ def make_plan(
     above: Bools = np.asarray(hot(layout.load, np.ones(len(layout.nodes), bool), thresholds).any(axis=1))
     expected = by_the_hour(layout, gate, chosen, above) if chosen.by_the_hour else layout
     screening = _Screening(expected, gate)
+    if not chosen.needs_confirmation:
+        aims = replace(aims, price=aims.price * scarcity(gate.facts, gate.rules, gate.history))
     cluster = _plan_input(expected, gate, aims, screening, thresholds, above)
     screening.screen(chosen.considers(cluster), moves=chosen.moves)
     return _PlanBuilder(chosen, cluster, screening, layout).plan(examples, peak)
@@ -156,7 +162,28 @@ def _plan_input(
     worth = Worth(price, layout.error, aims.confidence, lambda pods: screening.lower(pods, "gain"))
     overloaded = overloaded_of(layout, gate.history)
     pods = PlannedPods(layout, gate.facts, aims.wait_for)
-    return PlanInput(layout, aims, _counted(layout), thresholds, above, pods, worth, overloaded=overloaded)
+    return PlanInput(
+        layout,
+        aims,
+        _counted(layout),
+        thresholds,
+        above,
+        pods,
+        worth,
+        overloaded=overloaded,
+        came=lambda: _came(layout.pods, gate),
+    )
+
+
+def _came(pods: Sequence[Pod], gate: Gate) -> Bools:
+    """[pod]: those that were created right after Ballast evicted one of their workload."""
+    evicted = gate.history.workload_evictions
+
+    def one(pod: Pod) -> bool:
+        key = gate.facts.key(pod)
+        return key is not None and any(0 <= pod.created - at <= REPLACED_WITHIN for at in evicted.get(key, ()))
+
+    return np.array([bool(evicted) and one(pod) for pod in pods], bool)
 
 
 class _Screening:
@@ -348,9 +375,10 @@ class _PlanBuilder:
         """[node, resource]: the load after these moves, by what pods use now."""
         load, layout = self._now.load.copy(), self._now
         for step in steps:
-            for row, sign in ((step.source, -1), (step.target, 1)):
-                if row >= 0:
-                    load[row] += sign * np.nan_to_num(layout.used[step.pod]) / layout.whole[row]
+            if step.target >= 0:  # Else it comes back nobody knows where.
+                used = np.nan_to_num(layout.used[step.pod])
+                load[step.source] -= used / layout.whole[step.source]
+                load[step.target] += used / layout.whole[step.target]
             for pod, row in zip(step.starts, step.starts_on, strict=True):
                 load[row] += np.nan_to_num(layout.used[pod]) / layout.whole[row]
         return load

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from ballast.eviction.facts import ClusterObjects, Facts
 from ballast.eviction.gate import Gate
+from ballast.eviction.history import NOTHING_YET, History
 from ballast.eviction.plan import Aims, EvictionPlan, make_plan
 from ballast.eviction.rules import UNLIMITED, GateRules
 from ballast.model.node import Node
@@ -42,10 +43,10 @@ def rows_of(pods: list[Pod], nodes: list[Node]) -> dict[str, list[bool]]:
     return {pod.name: placement.open_to(row).tolist() for row, pod in enumerate(placement.layout.pods)}
 
 
-def plan(kind: str, nodes: list[Node], pods: list[Pod]) -> EvictionPlan:
+def plan(kind: str, nodes: list[Node], pods: list[Pod], history: History = NOTHING_YET) -> EvictionPlan:
     names = sorted({pod.owner.name for pod in pods if pod.owner})
     workloads = [Workload("ReplicaSet", "a", name, name, replicas=9) for name in names]
-    gate = Gate(Facts(ClusterObjects(nodes, pods, workloads), now=NOW), FREE)
+    gate = Gate(Facts(ClusterObjects(nodes, pods, workloads), now=NOW), FREE, history)
     return make_plan(kind, a_layout(nodes, pods), gate, Aims(high=0.5, low=0.3, target_high=0.9))
 
 
@@ -105,15 +106,15 @@ def test_no_step_raises_the_pods_of_a_workload_on_a_node_while_another_is_open(
         assert step.siblings[1] <= before or not free
 
 
-def test_rebalance_never_puts_the_only_pod_of_its_workload_on_a_node_beside_another() -> None:
-    nodes = [a_node("n0"), a_node("n1", 100, 100)]
-
-    def moves(*homes: str) -> int:
-        return len(plan("rebalance", nodes, [replica(f"p{row}", home, cpu=4) for row, home in enumerate(homes)]).steps)
-
-    assert moves("n0", "n1") == 0, "it would be beside its sibling"
-    assert moves("n0", "n0", "n1", "n1") == 1, "one of two may; then the other is alone"
-    assert moves("n0") == 1
+def test_repair_takes_nothing_back_that_ballast_moved() -> None:
+    nodes = [a_node(f"n{row}") for row in range(3)]
+    old, new = replica("old", "n1"), msgspec.structs.replace(replica("new", "n1"), created=NOW - 300)
+    assert len(plan("repair", nodes, [old, new]).steps) == 1
+    key = ("a", "ReplicaSet", "web")
+    assert not plan("repair", nodes, [old, new], History(workload_evictions={key: (NOW - 310,)})).steps
+    for at in (NOW - 290, NOW - 2000):
+        earlier = plan("repair", nodes, [old, new], History(workload_evictions={key: (at,)}))
+        assert len(earlier.steps) == 1, "neither pod came for that eviction"
 
 
 @given(

@@ -103,7 +103,13 @@ def test_drawn_worlds_are_as_good_as_with_the_true_watts(
     told = metered().with_watts(both(each))
     closed = run(metered(), feed, world, count, count)
     open_ = run(told, feed, Simulation(world.watts, world.drain, {}, stuck), count, count)
-    assert closed.over.share <= open_.over.share + Fraction(1, 100)
+    # What a fall takes away draws until it has drained, and a target that has just risen drains later than one that has
+    # not: what is kept has to fit.
+    over, unavoidable = (
+        Fraction(sum(min(t.drawn or 0, t.total * each) > (t.watts or 0) for t in result.ticks), len(result.ticks))
+        for result in (closed, open_)
+    )
+    assert over <= unavoidable + Fraction(1, 100)
     # Of 150 such worlds 148 use at least 92 % once the meter has told the watts, the worst 84 %: after the first change
     # of the counts, which shows what a replica of either target draws, and after lag and drain.
     # Before that, the first falls take too much: the watts are at most twice the declared ones.

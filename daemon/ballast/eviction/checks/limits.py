@@ -6,7 +6,9 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 
 from ballast.eviction.check_input import CheckInput, CheckResult, allow, refuse
+from ballast.eviction.facts import Facts
 from ballast.eviction.history import History
+from ballast.eviction.price import DEAREST
 from ballast.eviction.rules import HOUR, MINUTE, EvictionLimit, GateRules
 from ballast.eviction.time_windows import closed
 from ballast.model.duration import DAY
@@ -87,13 +89,13 @@ def rate(case: CheckInput) -> CheckResult:
         overloaded = sum(case.tally.nodes[node] for node in case.history.overloaded)
         planned = overloaded if own == OVERLOADED else planned - overloaded
     for limit, seconds in case.rules.rates:
-        most = _at_most(limit, case)
+        most = _at_most(limit, case.rules, case.facts.pods)
         if most is None or (own == OVERLOADED and seconds > HOUR):
             continue
         if case.facts.now - case.history.set_back < seconds:
             return refuse(_SET_BACK, window=seconds)
         recent = _since(times, case.facts.now - seconds)
-        kept = {} if own else _kept(case, most, seconds)
+        kept = {} if own else _kept(case.rules, case.history, case.facts.now, most, seconds)
         numbers = {"recent": recent, "planned": planned, "at_most": most, **kept}
         if recent + planned >= most - sum(kept.values()):
             return refuse(_used_up(case, times, seconds, kept), **numbers)
@@ -107,6 +109,23 @@ def rate(case: CheckInput) -> CheckResult:
             wait = lacking * seconds / (most * share) / MINUTE
             return refuse(f"{_setting(seconds)} is paced; the next in {wait:.0f} minutes", **numbers)
     return allow("few recent evictions")
+
+
+def scarcity(facts: Facts, rules: GateRules, history: History) -> float:
+    """By how much the price of an eviction rises while its rate is used up: 1 / (1 - share used), at most DEAREST.
+
+    So what is left of a day goes to what is worth most.
+    """
+    if not facts.pods or not rules.rates:
+        return 1.0
+    used = 0.0
+    for limit, seconds in rules.rates:
+        most = _at_most(limit, rules, facts.pods)
+        if most is None:
+            continue
+        left = most - sum(_kept(rules, history, facts.now, most, seconds).values())
+        used = max(used, _since(history.evictions, facts.now - seconds) / max(left, 1))
+    return 1.0 / max(1.0 - used, 1.0 / DEAREST)
 
 
 def _held(times: Sequence[float], most: float, seconds: float, now: float) -> float:
@@ -135,19 +154,19 @@ def cooldown(case: CheckInput) -> CheckResult:
     return allow("its node was not relieved recently")
 
 
-def _at_most(limit: EvictionLimit, case: CheckInput) -> int | None:
+def _at_most(limit: EvictionLimit, rules: GateRules, pods: int) -> int | None:
     """A share of few pods permits as many as the largest count among the rates."""
-    most = limit.of(case.facts.pods)
+    most = limit.of(pods)
     if most is None or not limit.percent:
         return most
-    return max(most, *(other.number for other, _ in case.rules.rates if not other.percent), 0)
+    return max(most, *(other.number for other, _ in rules.rates if not other.percent), 0)
 
 
-def _kept(case: CheckInput, most: int, seconds: float) -> dict[str, int]:
+def _kept(rules: GateRules, history: History, now: float, most: int, seconds: float) -> dict[str, int]:
     """{kept_for_planner: evictions}: what other planners have not used of their shares."""
-    rules, left_by_planner = case.rules, {}
+    left_by_planner = {}
     for planner, share in sorted(rules.rate_shares.items()):
-        used = _since(case.history.by_planner.get(planner, ()), case.facts.now - seconds)
+        used = _since(history.by_planner.get(planner, ()), now - seconds)
         left = math.ceil(most * share) - used
         if planner != rules.planner and left > 0:
             left_by_planner[f"kept_for_{planner}"] = left

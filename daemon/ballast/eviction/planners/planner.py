@@ -138,6 +138,8 @@ class PlanInput:
     """Set for `steps` of planners that empty whole nodes."""
     overloaded: Bools | None = None
     """[node]: those that are relieved in one round; None: none."""
+    came: Callable[[], Bools] | None = None
+    """[pod]: those that came for one that Ballast evicted; None: none."""
     rehearse: Callable[[], Admit] | None = None
     """Set for `steps`: makes an `admit` that answers the same and remembers nothing, for drafts."""
 

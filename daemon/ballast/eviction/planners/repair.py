@@ -31,7 +31,8 @@ class Repair(BasePlanner):
         self, cluster: PlanInput, placement: SimulatedPlacement, movable: Bools, admit: Admit, spare: Spare
     ) -> Iterator[PlannedMove]:
         """The pod with most wrong first."""
-        return repair(placement, movable, cluster.pods.workload, admit, limit=cluster.aims.max_moves)
+        came = cluster.came() if cluster.came is not None else None
+        return repair(placement, movable, cluster.pods.workload, admit, limit=cluster.aims.max_moves, came=came)
 
     def reason(self, cluster: PlanInput, step: PlannedMove, load: Floats) -> str:
         """ "n1 is none of the nodes it asks for; it does not tolerate the taints of n1"."""

@@ -40,14 +40,22 @@ class Violations:
 
 
 def repair(
-    placement: SimulatedPlacement, movable: Bools, workload: Ints, admit: Admit, *, limit: int | None = None
+    placement: SimulatedPlacement,
+    movable: Bools,
+    workload: Ints,
+    admit: Admit,
+    *,
+    limit: int | None = None,
+    came: Bools | None = None,
 ) -> Iterator[PlannedMove]:
     """Yields steps, already made in `placement`, until no movable pod has a fault that a move would fix.
 
-    `workload` [pod] numbers the workloads, -1 for none. The pod with most wrong goes first. No step gives another pod
-    a fault that it did not have. `gain` is the weight of the faults that it fixes; `numbers` name them by 1.
+    `workload` [pod] numbers the workloads, -1 for none. The pod with most wrong goes first. No step gives another pod a
+    fault that it did not have. Pods that `came` [pod] for an evicted one are where that was better for all, so that
+    they are beside others of their workload is no fault. `gain` is the weight of the faults that it fixes; `numbers`
+    name them by 1.
     """
-    search = _RepairSearch(placement, workload)
+    search = _RepairSearch(placement, workload, np.zeros(len(workload), bool) if came is None else came)
     left = movable & placement.layout.present
     moves, progress = 0, True
     while progress:
@@ -72,8 +80,8 @@ def repair(
 
 
 class _RepairSearch:
-    def __init__(self, placement: SimulatedPlacement, workload: Ints) -> None:
-        self._placement, self._workload = placement, workload
+    def __init__(self, placement: SimulatedPlacement, workload: Ints, came: Bools) -> None:
+        self._placement, self._workload, self._came = placement, workload, came
         self._mates: dict[int, Ints] = {}
         order = np.argsort(workload, kind="stable")
         bounds = np.flatnonzero(np.diff(workload[order], prepend=-2))
@@ -83,11 +91,17 @@ class _RepairSearch:
 
     def faulty(self, movable: Bools) -> list[int]:
         """Movable pods that could have a fault, the worst first."""
-        alike: dict[tuple[int, str, int, int], Violations] = {}
+        alike: dict[tuple[int, str, int, int, bool], Violations] = {}
         faults = []
         for pod in np.flatnonzero(movable & (self._placement.on >= 0)).tolist():
             moved_pod = self._placement.layout.pods[pod]
-            key = (id(moved_pod.template), moved_pod.namespace, id(moved_pod.labels), int(self._placement.on[pod]))
+            key = (
+                id(moved_pod.template),
+                moved_pod.namespace,
+                id(moved_pod.labels),
+                int(self._placement.on[pod]),
+                bool(self._came[pod]),
+            )
             if key not in alike:
                 alike[key] = self._shared(pod)
             faults.append((pod, self.faults(pod, alike[key]).weight))
@@ -140,7 +154,8 @@ class _RepairSearch:
 
     def _shared(self, pod: int) -> Violations:
         soft = self._placement.layout.pods[pod].template.preferred_spread
-        return Violations(self._hard(pod), uneven=bool(soft) and self._placement.neighbours.uneven(pod))
+        uneven = bool(soft) and not self._came[pod] and self._placement.neighbours.uneven(pod)
+        return Violations(self._hard(pod), uneven=uneven)
 
     def _hard(self, pod: int) -> tuple[str, ...]:
         placement = self._placement
@@ -155,7 +170,8 @@ class _RepairSearch:
         mates = self._mates.get(int(self._workload[pod]), _NOBODY)
         mates = mates[(mates != pod) & placement.layout.present[mates] & (placement.on[mates] >= 0)]
         stays = mates[placement.on[mates] == row]
-        if all(placement.layout.pods[mate].deleting for mate in stays.tolist()):
+        brought = self._came[pod] or self._came[stays].any()
+        if brought or all(placement.layout.pods[mate].deleting for mate in stays.tolist()):
             return np.zeros(len(placement.targets), bool)
         candidates = placement.targets.copy()
         candidates[placement.on[mates]] = False

@@ -21,8 +21,7 @@ ROUNDING = 1e-9
 
 
 class Preferences(Enum):
-    """What becomes of a move to a node that the pod likes less than the one that it is on, or that has as many of its
-    workload."""
+    """What becomes of a move to a node that the pod likes less than the one that it is on."""
 
     IGNORED = auto()
     SECOND = auto()
@@ -99,8 +98,7 @@ class SimulatedPlacement:
         """[node]: other nodes of its pool than `home`, where it is, that can take it and stay under the ceiling.
 
         Those are left out where it would make more pods of its workload on a node, then in a zone, than `home` has, and
-        those that it likes less than `home`, unless no others are left; with `Preferences.KEPT` a pod without siblings
-        on its node and one that likes it less stay.
+        those that it likes less than `home`, unless no others are left or `preferences` says otherwise.
         """
         home = int(self.on[pod]) if home is None else home
         key = (pod, home, self.preferences)
@@ -129,13 +127,12 @@ class SimulatedPlacement:
         left."""
         if home < 0 or not self._chooses(pod):
             return mask
-        alone, kept = self.siblings.alone(pod), self.preferences is Preferences.KEPT
+        alone = self.siblings.alone(pod)
         if not alone:
-            stacked = self.siblings.stacked(pod, home)
-            mask = mask & ~stacked if kept and self.siblings.there(pod, home) == 1 else _rather(mask, stacked)
+            mask = _rather(mask, self.siblings.stacked(pod, home))
         if self._prefers(pod):
             disliked = self._disliked(pod, home, mask)
-            mask = mask & ~disliked if kept else _rather(mask, disliked)
+            mask = mask & ~disliked if self.preferences is Preferences.KEPT else _rather(mask, disliked)
         return mask if alone else _rather(mask, self.siblings.crowding(pod, home))
 
     def _chooses(self, pod: int) -> bool:
