@@ -117,7 +117,7 @@ def make_plan(
     above: Bools = np.asarray(hot(layout.load, np.ones(len(layout.nodes), bool), thresholds).any(axis=1))
     expected = by_the_hour(layout, gate, chosen, above) if chosen.by_the_hour else layout
     screening = _Screening(expected, gate)
-    if not chosen.needs_confirmation:
+    if chosen.by_the_hour and not chosen.needs_confirmation:
         aims = replace(aims, price=aims.price * scarcity(gate.facts, gate.rules, gate.history))
     cluster = _plan_input(expected, gate, aims, screening, thresholds, above)
     screening.screen(chosen.considers(cluster), moves=chosen.moves)
