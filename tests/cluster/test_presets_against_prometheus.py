@@ -17,6 +17,7 @@ from ballast.publishing.freeze import Freeze
 from ballast.publishing.label_plan import PublishedKeys
 from ballast.settings import Settings, load
 from ballast.telemetry.node_names import NodeNames
+from ballast.telemetry.pods import decode
 from ballast.telemetry.prometheus import PrometheusSource
 from ballast_lab.harness.prometheus import Prometheus, prometheus
 from ballast_lab.harness.tools import Tools
@@ -78,6 +79,15 @@ def _drawn_world(number: int) -> Mapping[str, tuple[float, float, float]]:
     return {f"10.1.{number}.{row}": (float(a), float(b), float(c)) for row, (a, b, c) in enumerate(shares)}
 
 
+USES: Mapping[tuple[str, str], tuple[tuple[float, float], ...]] = {
+    ("steady", "1"): ((0.0, 0.5),),
+    ("risen", "1"): ((0.0, 0.1), (LAST - 150.0, 2.1)),
+    ("young", "1"): ((LAST - 690.0, 0.8),),
+    ("restarted", "old"): ((0.0, 1.0), (LAST - 690.0, math.nan)),
+    ("restarted", "new"): ((LAST - 690.0, 0.3),),
+}
+"""Of the containers of pods, by their identity: from which second on they use so many cores; NaN: they have ended."""
+
 WORLDS = [_drawn_world(number) for number in range(20)]
 
 Samples = Iterator[tuple[str, dict[str, str], float]]
@@ -127,6 +137,22 @@ def test_every_preset_gives_the_truth(past: tuple[Prometheus, float], preset: st
         for resource in resources.split(","):
             assert reading.samples[resource].values.tolist() == pytest.approx(TRUTH[resource], abs=1e-9)
             assert reading.samples[resource].times.tolist() == [reading.at] * 3
+
+
+def test_pods_tell_what_they_use_now_and_over_the_hour_as_long_as_they_are_there(
+    past: tuple[Prometheus, float],
+) -> None:
+    server, start = past
+    source = PrometheusSource(load({"BALLAST_PROMETHEUS__URL": server.url}), Metrics())
+    usage = decode(source.ask_pods(start + LAST, hour=True))
+    source.close()
+    assert not usage.problems
+    now, hour = ({pod: kinds["cpu"] for pod, kinds in by.items()} for by in (usage.by_pod(), usage.over_the_hour()))
+    assert now == pytest.approx({"app/steady": 0.5, "app/risen": 2.1, "app/young": 0.8, "app/restarted": 0.3})
+    assert hour["app/risen"] < 1.5, "its rise is two minutes old"
+    del hour["app/risen"]
+    assert hour == pytest.approx({"app/steady": 0.5, "app/young": 0.8, "app/restarted": 0.3})
+    assert {kinds["memory"] for kinds in usage.over_the_hour().values()} == {1e9}
 
 
 @pytest.mark.parametrize("preset", ["node-exporter", "kube-prometheus"])
@@ -221,6 +247,7 @@ def _open_metrics(start: float) -> str:
     for passed in range(0, SPAN, STEP):
         for node in range(len(NODES)):
             _add(families, start + passed, _scrape(node, float(passed), f"10.0.0.{node}"))
+        _add(families, start + passed, _containers(float(passed)))
         for address, age in YOUNG.items():
             if passed >= LAST - age:
                 _add(families, start + passed, _processors(1, passed + age - LAST + 40.0, address))
@@ -267,6 +294,19 @@ def _processors(node: int, passed: float, address: str) -> Samples:
     yield "windows_memory_available_bytes", windows, MEMORY * (1 - TRUTH["memory"][node])
     if address not in WITHOUT_CLOCK:
         yield "node_time_seconds", linux, 1.7e9 + passed
+
+
+def _containers(passed: float) -> Samples:
+    """What cadvisor counts of the containers of USES that are there."""
+    for (pod, identity), uses in USES.items():
+        ends = [*(begin for begin, _ in uses[1:]), passed]
+        if passed < uses[0][0] or (math.isnan(uses[-1][1]) and passed >= uses[-1][0]):
+            continue
+        spans = zip(uses, ends, strict=True)
+        used = sum(cores * (min(end, passed) - begin) for (begin, cores), end in spans if begin < passed)
+        labels = {"instance": "10.0.0.0:10250", "job": "cadvisor", "namespace": "app", "pod": pod, "container": "app"}
+        yield "container_cpu_usage_seconds_total", {**labels, "id": f"/{pod}/{identity}"}, used
+        yield "container_memory_working_set_bytes", {**labels, "id": f"/{pod}/{identity}"}, 1e9
 
 
 def _scrape(node: int, passed: float, address: str) -> Samples:

@@ -126,6 +126,8 @@ def decode(said: PodAnswers) -> PodUsage:
     samples: dict[str, Samples] = {}
     rejected: Counter[str] = Counter()
     for resource, table in tables.items():
+        if resource.startswith(HOUR):
+            table = _of_what_runs(table, tables.get(resource.removeprefix(HOUR)))
         if newest is None:
             problems[resource] = f"the age of the samples is unknown, so none counts: {unknown_age}"
             continue
@@ -140,6 +142,15 @@ def decode(said: PodAnswers) -> PodUsage:
             samples[resource] = _accept(said, rows, pods, values, when, rejected)
     hour = {name.removeprefix(HOUR): samples.pop(name) for name in [*samples] if name.startswith(HOUR)}
     return PodUsage(said.at, tuple(rows), samples, problems, +rejected, tuple(warnings), hour)
+
+
+def _of_what_runs(hour: SeriesTable, now: SeriesTable | None) -> SeriesTable:
+    """Without the series that are not there now, such as of containers that have ended, and without all of a pod of
+    which a series is there now that has no mean: the sum of the others would be too little."""
+    running = set() if now is None else set(_keys(now))
+    keys = _keys(hour)
+    lacking = {pod for pod, *_ in running.difference(keys)}
+    return hour.take([row for row, key in enumerate(keys) if key in running and key[0] not in lacking])
 
 
 def _of_most(table: SeriesTable) -> SeriesTable:

@@ -27,6 +27,13 @@ EXPORTERS: Mapping[str, Exporter] = {
 }
 
 _CONTAINER = "namespace, pod, container, instance, id, cluster"
+_CONTAINERS = ('container!=""', 'container!="POD"')
+_COUNTERS = {
+    "cpu": ("container_cpu_usage_seconds_total", *_CONTAINERS),
+    "disk": ("container_fs_reads_bytes_total", *_CONTAINERS),
+    "network": ("container_network_receive_bytes_total", 'interface!="lo"'),
+}
+"""Of what a rate is asked: a counter that tells since when a series is there, and its matchers."""
 _SHORTEST_RATE = 120.0
 _STEP = 30.0
 
@@ -128,18 +135,17 @@ def pod_queries(settings: Settings, pods: Iterable[str] | None = None) -> dict[s
     matchers = (*settings.prometheus.matchers, *_only(pods))
     window = rate_window(settings.telemetry.interval)
     terms = Terms((), matchers, window)
-    containers = ('container!=""', 'container!="POD"')
 
     def per_container(expression: str, unit: str) -> str:
         return f"sum by ({_CONTAINER}) (max by ({_CONTAINER}, {unit}) ({expression}))"
 
     return {
-        "cpu": per_container(terms.rate("container_cpu_usage_seconds_total", *containers), "cpu"),
-        "memory": f"max by ({_CONTAINER}) ({terms.pick('container_memory_working_set_bytes', *containers)})",
+        "cpu": per_container(terms.rate("container_cpu_usage_seconds_total", *_CONTAINERS), "cpu"),
+        "memory": f"max by ({_CONTAINER}) ({terms.pick('container_memory_working_set_bytes', *_CONTAINERS)})",
         "disk": per_container(
-            terms.rate("container_fs_reads_bytes_total", *containers)
+            terms.rate("container_fs_reads_bytes_total", *_CONTAINERS)
             + " + "
-            + terms.rate("container_fs_writes_bytes_total", *containers),
+            + terms.rate("container_fs_writes_bytes_total", *_CONTAINERS),
             "device",
         ),
         "network": per_container(
@@ -151,18 +157,27 @@ def pod_queries(settings: Settings, pods: Iterable[str] | None = None) -> dict[s
     }
 
 
-def over_the_hour(query: str) -> str:
-    """The mean of what a query answered over the last hour, of each series as long as it is there.
+def pod_hour_queries(settings: Settings, pods: Iterable[str] | None = None) -> dict[str, str]:
+    """Resource → PromQL: the mean of what `pod_queries` answered over the last hour, of each series while it was there.
 
-    A series that began lately counts from its beginning; `rate` over an hour would take it for lower than it is.
+    A series that began lately counts from its beginning; `rate` over an hour would take it for lower than it is. So
+    would `rate` over a window in which it began, so those do not count.
     """
-    return f"avg_over_time(({query})[3600s:300s])"
+    window = rate_window(settings.telemetry.interval)
+    terms = Terms((), (*settings.prometheus.matchers, *_only(pods)), window)
+    hours = {}
+    for resource, query in pod_queries(settings, pods).items():
+        if resource in _COUNTERS:
+            counter, *matchers = _COUNTERS[resource]
+            query += f" and max by ({_CONTAINER}) ({terms.pick(counter, *matchers)} offset {window})"
+        hours[resource] = f"avg_over_time(({query})[3600s:300s])"
+    return hours
 
 
 def pod_freshness(settings: Settings, pods: Iterable[str] | None = None) -> str:
     """PromQL whose value per container is the Unix time of its newest sample."""
     terms = Terms((), (*settings.prometheus.matchers, *_only(pods)), "")
-    selector = terms.pick("container_memory_working_set_bytes", 'container!=""', 'container!="POD"')
+    selector = terms.pick("container_memory_working_set_bytes", *_CONTAINERS)
     return f"max by ({_CONTAINER}) (timestamp({selector}))"
 
 

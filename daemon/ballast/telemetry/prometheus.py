@@ -90,7 +90,8 @@ class PrometheusSource:
         known = tuple(name for name in resources if name in texts)
         queries = {name: texts[name] for name in known} | {NEWEST: presets.pod_freshness(self._settings, pods)}
         if hour:
-            queries |= {HOUR + name: presets.over_the_hour(texts[name]) for name in known}
+            hours = presets.pod_hour_queries(self._settings, pods)
+            queries |= {HOUR + name: hours[name] for name in known}
         bodies, problems = self.ask_about_pods({name: named_by_pod(text) for name, text in queries.items()}, at)
         max_age, skew = ages(self._settings)
         count = None if pods is None else len(pods)

@@ -43,6 +43,21 @@ def test_the_mean_over_the_last_hour_is_asked_for_beside_it(wire: RequestsMock) 
     assert (usage.measured, usage.problems) == (2, {})
 
 
+def test_the_hour_is_that_of_the_containers_that_run_and_of_all_of_them(wire: RequestsMock) -> None:
+    def evaluate(query: str, time: float) -> list[Series]:
+        def of(pod: str, identity: str, value: object) -> Series:
+            return {"ballast_pod": pod, "container": "app", "instance": "n1", "id": identity}, value
+
+        running = [("a/one", "new"), ("a/two", "1"), ("a/two", "2")]
+        if "avg_over_time" in query:
+            return [of("a/one", "old", 9.0), of("a/one", "new", 0.3), of("a/two", "1", 0.1), of("a/gone", "1", 1.0)]
+        return [of(pod, identity, time if "timestamp(" in query else 0.5) for pod, identity in running]
+
+    FakePrometheus(evaluate).serve(wire)
+    usage = decode(source().ask_pods(AT, ["cpu"], hour=True))
+    assert usage.over_the_hour() == {"a/one": {"cpu": 0.3}}
+
+
 def test_where_the_hour_cannot_be_read_what_is_now_counts_and_it_is_said(wire: RequestsMock) -> None:
     def evaluate(query: str, time: float) -> list[Series]:
         if "avg_over_time" in query:

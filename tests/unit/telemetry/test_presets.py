@@ -16,7 +16,7 @@ def texts(chosen: Settings) -> dict[str, str]:
     return {
         **presets.queries(chosen),
         **pods,
-        **{f"hour of {name}": presets.over_the_hour(text) for name, text in pods.items()},
+        **{f"pod hour of {name}": text for name, text in presets.pod_hour_queries(chosen).items()},
         "freshness": presets.freshness(chosen),
         "pod freshness": presets.pod_freshness(chosen),
     }
