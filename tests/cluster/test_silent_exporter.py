@@ -32,6 +32,9 @@ def test_a_node_is_unknown_max_age_after_its_exporter_stopped(cluster: ControlPl
                     **FAST,
                     "BALLAST_PROMETHEUS__URL": server.url,
                     "BALLAST_WINDOWS__MAX_AGE": f"{MAX_AGE:g}s",
+                    # A window of 10 s with nothing in its last 6 s stays known: only the age ends it.
+                    "BALLAST_WINDOWS__MIN_SAMPLES": "2",
+                    "BALLAST_WINDOWS__MIN_COVERAGE": "0.2",
                     "BALLAST_PUBLISHING__MAX_UNKNOWN": "0.5",
                 }
                 with Daemon(cluster, "silent", cluster.admin_kubeconfig, settings) as daemon:
@@ -62,7 +65,8 @@ def _age_when_silent(daemon: Daemon, name: str) -> float:
         age = float(min(found["time"] - newest for newest in found["newest"].values()))
         if found["state"] == "silent":
             return age
-        ages_when_known.append(age)
+        if found["state"] == "known":
+            ages_when_known.append(age)
         return None
 
     age_when_silent = eventually(f"{name} is silent", age, within=30)
