@@ -108,9 +108,10 @@ def noisy_day(folder: Path, nodes: int, each: int, noise: float, minutes: int) -
         return moved, None
 
 
-def overloaded_node(folder: Path, nodes: int, each: int, load: float) -> tuple[int | None, int]:
+def overloaded_node(folder: Path, nodes: int, each: int, load: float, ready_in: float = 0.0) -> tuple[int | None, int]:
     """One node has so much load from one moment to the next: cycles after the one in which its shortest window is at
-    0.9 until it uses less than HIGH, None without; and the evictions until then."""
+    0.9 until it uses less than HIGH, None without; and the evictions until then. New pods are Ready after `ready_in`
+    seconds."""
 
     def world(*args: Any, **more: Any) -> World:
         return EvenWorld(*args, each=each, noise=0.02, **more)
@@ -118,6 +119,7 @@ def overloaded_node(folder: Path, nodes: int, each: int, load: float) -> tuple[i
     with rig(folder, nodes=nodes, world=world) as one:
         daemon = one.daemon(EVICTION__MODE="on", PUBLISHING__MODE="off", EVICTION__PLANNERS="relieve")
         one.cluster.ask_extender(daemon.url.rstrip("/") + "/scheduler")
+        one.cluster.slow_start(ready_in)
         assert daemon.context.workloads.wait_synced(20)
         until(lambda: daemon.context.switches.paused("eviction") is None, "the switches")
         for _ in range(20):
@@ -142,6 +144,7 @@ def overloaded_node(folder: Path, nodes: int, each: int, load: float) -> tuple[i
 def _minute(one: Rig, daemon: Daemon) -> None:
     for _ in range(2):
         one.advance()
+        one.cluster.make_ready()
         one.watch(daemon)
     daemon.extender.reservations._asked[_STOCK] = daemon.context.clock.monotonic()
     daemon.scheduler.run("eviction")

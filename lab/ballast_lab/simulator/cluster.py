@@ -151,6 +151,14 @@ class EmbeddedCluster:
         """From now on the scheduler asks the extender at this URL, and ignores it where it does not answer."""
         self._controllers.extender = Extender(url).scores
 
+    def slow_start(self, ready_in: float) -> None:
+        """From now on new pods are Ready so many seconds of the world's clock after they run, at `make_ready`."""
+        self._controllers.ready_in = ready_in
+
+    def make_ready(self) -> None:
+        """Pods that have run for long enough become Ready; from any thread."""
+        self._controllers.make_ready()
+
     def deploy(self, namespace: str, name: str, replicas: int) -> None:
         """Creates a small deployment, from any thread."""
         scenes.deploy(self.resources, GeneratedWorkload("Deployment", namespace, name, replicas, 100, 128))

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import copy
 from collections.abc import Callable, Iterable, Mapping
 
 from ballast_lab.simulator import autoscaling, disruption, replicas
@@ -16,7 +17,7 @@ from ballast_lab.simulator.kube.kinds import BUDGET, DEPLOYMENT, NODE, POD, REPL
 from ballast_lab.simulator.kube.resources import Document, ObjectApi
 from ballast_lab.simulator.kube.store import StoreEvent
 from ballast_lab.simulator.kube.subresources import bind
-from ballast_lab.simulator.objects import running_status
+from ballast_lab.simulator.objects import running_status, set_ready
 from ballast_lab.simulator.scheduler import NAME, Scheduler
 from ballast_lab.simulator.world import World
 
@@ -37,7 +38,10 @@ OWNERS = (DEPLOYMENT, REPLICA_SET, STATEFUL_SET)
 
 
 class Controllers:
-    """All controllers, the scheduler and the kubelets; `start` runs them in an event loop."""
+    """All controllers, the scheduler and the kubelets; `start` runs them in an event loop.
+
+    Pods are Ready as soon as they run, or `ready_in` seconds of the world's clock later, at the next `make_ready`.
+    """
 
     def __init__(self, resources: ObjectApi, world: World) -> None:
         self._resources = resources
@@ -45,6 +49,8 @@ class Controllers:
         self._world = world
         self._scheduler = Scheduler(world, resources.store)
         self.extender: Extender | None = None
+        self.ready_in = 0.0
+        self._starting: dict[Key, float] = {}
         self._loop: asyncio.AbstractEventLoop | None = None
         self._task: asyncio.Task[None] | None = None
         self._event: asyncio.Event | None = None
@@ -150,8 +156,19 @@ class Controllers:
         row = self._world.rows.get(pod["spec"]["nodeName"])
         address = self._world.addresses[row] if row is not None else "10.255.255.254"
         status = running_status(pod, self._resources.now(), address)
+        if self.ready_in:
+            self._starting[key] = self._world.clock.wall() + self.ready_in
+            set_ready(status, "False")
         with contextlib.suppress(ApiError):
             self._resources.update(POD, *key, lambda current: {**current, "status": status}, subresource="status")
+
+    def make_ready(self) -> None:
+        """Pods that have run for `ready_in` become Ready."""
+        now = self._world.clock.wall()
+        for key in [key for key, at in self._starting.items() if at <= now]:
+            del self._starting[key]
+            with contextlib.suppress(ApiError):
+                self._resources.update(POD, *key, _with_ready, subresource="status")
 
     def _terminate(self, key: Key, uid: str) -> None:
         if (key, uid) in self._terminating or self._loop is None:
@@ -206,3 +223,9 @@ class Controllers:
         }
         status = {**pod["status"], "conditions": [*conditions, unschedulable]}
         self._resources.update(POD, *key, lambda current: {**current, "status": status}, subresource="status")
+
+
+def _with_ready(pod: Document) -> Document:
+    status = copy.deepcopy(pod["status"])
+    set_ready(status, "True")
+    return {**pod, "status": status}

@@ -237,6 +237,15 @@ def running_status(pod: Document, since: str, ip: str) -> Document:
     }
 
 
+def set_ready(status: Document, value: str) -> None:
+    """Sets the conditions of a pod's status that its readiness probes decide: "True" or "False"."""
+    for condition in status["conditions"]:
+        if condition["type"] in ("Ready", "ContainersReady"):
+            condition["status"] = value
+    for container in status["containerStatuses"]:
+        container["ready"] = value == "True"
+
+
 def budget(workload: GeneratedWorkload, uid: str, created: str) -> Document:
     """A PodDisruptionBudget that lets a tenth of the pods be unavailable, but at least one."""
     healthy = workload.replicas

@@ -7,6 +7,7 @@ import pytest
 
 from ballast_lab.simulator import EmbeddedCluster
 from lab_tests.simulator.client import Client
+from tests.worlds.clock import FakeClock
 
 DEFAULT = "/api/v1/namespaces/default"
 DEPLOYMENTS = "/apis/apps/v1/namespaces/default/deployments"
@@ -77,6 +78,22 @@ def test_an_evicted_pod_is_replaced(client: Client, eventually: Eventually) -> N
     victim = pods(client, "web")[0]["metadata"]
     assert evict(client, victim["name"], victim["uid"]).code == 201
     eventually(lambda: len(running(client, "web")) == 2 and victim["name"] not in running(client, "web"))
+
+
+def test_pods_that_start_slowly_become_ready_later(
+    cluster: EmbeddedCluster, clock: FakeClock, client: Client, eventually: Eventually
+) -> None:
+    def ready() -> object:
+        return client.get(f"{DEPLOYMENTS}/web").json["status"].get("readyReplicas", 0)
+
+    cluster.slow_start(30.0)
+    deploy(client, eventually, "web", 2)
+    clock.advance(29.0)
+    cluster.make_ready()
+    assert not ready()
+    clock.advance(1.0)
+    cluster.make_ready()
+    eventually(lambda: ready() == 2)
 
 
 def test_a_budget_refuses_with_its_name_and_no_time_to_retry(client: Client, eventually: Eventually) -> None:
