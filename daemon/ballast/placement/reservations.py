@@ -1,9 +1,12 @@
 """Room held on a node for a pod that is about to come, until it is bound or a deadline passes."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
+import msgspec
+
+from ballast.model.pod import Pod
 from ballast.model.shape import Shape
 from ballast.placement.assumed_pods import AssumedPods
 from ballast.placement.fleet_model import FleetModel, Held
@@ -148,6 +151,52 @@ class Reservations:
     def _taker(self, name: str) -> str | None:
         uid = self._given.get(name)
         return uid if uid is not None and uid in self._assumed.assumptions else None
+
+
+def with_promises(pods: Sequence[Pod], reservations: Iterable[Reservation]) -> Sequence[Pod]:
+    """The pods, of which those that wait for a reservation of theirs are nominated to its node.
+
+    A replacement that is not there yet, or may not be scheduled yet, is added as one more pod like its siblings: a plan
+    that did not see it would put a second one beside it.
+    """
+    promised: dict[str, list[Reservation]] = {}
+    for reservation in reservations:
+        if reservation.purpose is not Purpose.BATCH:
+            promised.setdefault(reservation.holder, []).append(reservation)
+    if not promised:
+        return pods
+    shown, like = list[Pod](), dict[str, Pod]()
+    for pod in pods:
+        owner = pod.owner.uid if pod.owner is not None and pod.owner.controller else ""
+        holder = pod.uid if pod.uid in promised else owner
+        if holder in promised:
+            like[holder] = pod
+            if promised[holder] and not (pod.node or pod.finished or pod.deleting or pod.gated):
+                node = promised[holder].pop().node
+                pod = msgspec.structs.replace(pod, nominated=pod.nominated or node)
+        shown.append(pod)
+    for holder, missing in promised.items():
+        for reservation in missing:
+            if reservation.purpose is Purpose.REPLACEMENT and holder in like:
+                shown.append(_expected(like[holder], reservation))
+    return shown
+
+
+def _expected(sibling: Pod, reservation: Reservation) -> Pod:
+    """The replacement that a reservation is for, as long as nobody has made it."""
+    return msgspec.structs.replace(
+        sibling,
+        name=reservation.name,
+        uid=reservation.name,
+        node="",
+        phase="Pending",
+        nominated=reservation.node,
+        ready=False,
+        deleting=False,
+        gates=(),
+        waiting_since=None,
+        scheduled_at=None,
+    )
 
 
 def fits(shape: Shape, model: FleetModel, node: str, usable: Iterable[Shape] = ()) -> bool:

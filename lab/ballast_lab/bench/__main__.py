@@ -49,6 +49,7 @@ TOPICS = {
     "power": "Power budgets",
     "feeds": "Feeds that swing, and wrong constants",
     "hostile": "Under attack",
+    "endured": "Under attack for minutes",
     "fuzz": "Mutated input",
     "soak": "A day of `ballast run` alone",
     "faults": "Faults at writes",

@@ -28,6 +28,8 @@ class Source(ThreadingHTTPServer):
     block_on_close = False
     mode = ""
     genuine = ""
+    sent = 0
+    """Answers as a whole, of every mode."""
 
     def handle_error(self, *_: object) -> None:
         """Who asks may hang up."""
@@ -55,6 +57,7 @@ class _Handler(BaseHTTPRequestHandler):
             self.send_header(name.replace("_", "-"), value)
         self.end_headers()
         self.wfile.write(body)
+        self.server.sent += 1
 
     def dripped(self, body: bytes) -> None:
         self.wfile.write(b"HTTP/1.1 200 OK\r\n")

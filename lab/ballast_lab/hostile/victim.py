@@ -54,7 +54,8 @@ class Victim:
     """The daemon: where it listens, how large it is, and how it answers."""
 
     def __init__(self, process: Process, port: int, health: int) -> None:
-        self._process, self.port, self._health = process, port, health
+        self._process, self.port, self.health = process, port, health
+        self.log = process.log
 
     @property
     def alive(self) -> bool:
@@ -112,7 +113,7 @@ class Victim:
         while not over.wait(pause):
             began = time.perf_counter()
             if probing:
-                status, _ = self.ask("GET", "/livez", port=self._health)
+                status, _ = self.ask("GET", "/livez", port=self.health)
             else:
                 status, _ = self.ask("POST", "/scheduler/prioritize", GENUINE)
             times.append(1000 * (time.perf_counter() - began))

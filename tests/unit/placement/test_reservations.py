@@ -1,3 +1,4 @@
+from collections.abc import Sequence
 from typing import Any
 
 from hypothesis import given
@@ -7,7 +8,7 @@ from ballast.model.pod import Owner, Pod
 from ballast.model.shape import Shape
 from ballast.placement.assumed_pods import AssumedPods
 from ballast.placement.fleet_model import FleetModel
-from ballast.placement.reservations import Arriving, Purpose, Reservation, Reservations, fits
+from ballast.placement.reservations import Arriving, Purpose, Reservation, Reservations, fits, with_promises
 from tests.worlds.snapshots import SMALL, TIME, pod, shape, snapshot
 
 FOUR = shape(4.0)
@@ -236,3 +237,38 @@ def _of(item: Pod) -> Pod:
     import msgspec
 
     return msgspec.structs.replace(item, owner=Owner("ReplicaSet", "web", "rs", True))
+
+
+def member(name: str, node: str = "", **more: Any) -> Pod:
+    return Pod("default", name, uid=name, node=node, owner=Owner("ReplicaSet", "web", "rs", True), shape=SMALL, **more)
+
+
+def where(pods: Sequence[Pod]) -> list[tuple[str, str]]:
+    return [(pod.name, pod.node or pod.promised) for pod in pods]
+
+
+def test_pods_with_a_promise_count_where_they_are_to_come() -> None:
+    pods = [member("a", "n0"), member("b"), Pod("default", "c", uid="c"), Pod("default", "d", uid="d")]
+    assert with_promises(pods, []) is pods
+    shown = with_promises(pods, [replacement(node="n2"), waiting("c", "n1")])
+    assert where(shown) == [("a", "n0"), ("b", "n2"), ("c", "n1"), ("d", "")]
+
+
+def test_a_replacement_that_is_not_there_yet_is_expected() -> None:
+    ending = member("a", "n0", deleting=True, ready=True, phase="Running")
+    gated = member("b", gates=("wait",))
+    for pods in ([ending], [gated], [member("c", "n1", phase="Failed")]):
+        *_, expected = with_promises(pods, [replacement(node="n2")])
+        assert (expected.promised, expected.ready, expected.finished, expected.owner) == (
+            "n2",
+            False,
+            False,
+            pods[0].owner,
+        )
+    assert len(with_promises([gated, member("b2")], [replacement("r1"), replacement("r2")])) == 3
+
+
+def test_nobody_is_expected_without_a_sibling_and_whom_the_scheduler_makes_room_for_comes_there() -> None:
+    other = Pod("default", "d", uid="d")
+    assert where(with_promises([other], [replacement()])) == [("d", "")]
+    assert where(with_promises([member("b", nominated="n0")], [replacement(node="n2")])) == [("b", "n0")]

@@ -61,6 +61,12 @@ def test_a_node_with_a_sibling_is_left_out_while_another_one_is_open() -> None:
     assert rows_of(two, nodes)["a"] == [False, True, True], "one of two goes to one: two there, as before"
 
 
+def test_a_node_that_a_sibling_is_to_come_to_is_left_out() -> None:
+    nodes = [a_node(f"n{row}") for row in range(3)]
+    coming = msgspec.structs.replace(replica("b", ""), nominated="n1", ready=False, phase="Pending")
+    assert rows_of([replica("a", "n0"), coming], nodes)["a"] == [False, False, True]
+
+
 def test_then_a_zone_with_siblings_is_left_out() -> None:
     nodes = [
         a_node(f"n{row}", labels={ZONE: zone} if zone else {}) for row, zone in enumerate(["x", "x", "y", "y", ""])

@@ -25,6 +25,7 @@ from ballast.model.node_state import NodeState
 from ballast.model.pod import Pod
 from ballast.model.snapshot import Snapshot
 from ballast.model.workload import Workload
+from ballast.placement.reservations import with_promises
 from ballast.planning.moment import Moment, facts_of, watched_of, with_loads
 from ballast.planning.rules import aims_of, rules_of
 from ballast.serving.board import Board
@@ -125,7 +126,7 @@ class Moments:
         if imagined:
             self.shadow.look(pods, self._cache.nodes())
             pods = self.shadow.pods(pods)
-        objects = self._objects(pods)
+        objects = self._objects(with_promises(pods, self._replacements.extender.active()))
         history = self._history(objects.workloads)
         recent = self._evictor.pending(snapshot.shortest.seconds)
         changes: Mapping[str, Mapping[str, float]] = {
