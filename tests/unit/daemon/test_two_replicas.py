@@ -8,6 +8,9 @@ from typing import Any
 import pytest
 import requests
 
+from ballast.cli.observing.remote import find
+from ballast.cli.observing.status import look
+from ballast.cli.place import Place
 from ballast.runtime.daemon import Daemon
 from tests.unit.daemon.test_evicting import HOT, STOCK
 from tests.worlds.daemons import OWN, POD, Rig, get, until
@@ -16,7 +19,10 @@ pytestmark = pytest.mark.slow
 
 QUESTIONS = int(os.environ.get("BALLAST_TEST_QUESTIONS", "60"))
 FAILOVERS = int(os.environ.get("BALLAST_TEST_FAILOVERS", "2"))
-PATHS = ("evictions", "plans", "plans/summaries", "overview", "power", "ledger", "status")
+METRICS, COMMAND = "metrics", "ballast status"
+PATHS = ("evictions", "plans", "plans/summaries", "overview", "power", "ledger", "status", METRICS, COMMAND)
+SHARED = ("ballast_condition", "ballast_frozen", "ballast_load_", "ballast_node", "ballast_pool_", "ballast_snapshot_")
+"""Series that a replica has of the cluster; others count what it did itself."""
 
 
 def replica(calm: Rig, number: int, *, leads: bool) -> Daemon:
@@ -55,9 +61,25 @@ def comparable(path: str, answer: requests.Response) -> Any:
 
 
 def same(leader: Daemon, standby: Daemon, path: str) -> bool:
+    if path == METRICS:
+        one, two = shared_series(leader), shared_series(standby)
+        return bool(one) and all(one[name] == two[name] for name in one.keys() & two.keys())
+    if path == COMMAND:
+        return told(leader) == told(standby)
     one, two = (get(daemon, f"/api/v1/{path}") for daemon in (leader, standby))
     assert (one.status_code, two.status_code) == (200, 200), (path, one.text, two.text)
     return bool(comparable(path, one) == comparable(path, two))
+
+
+def shared_series(daemon: Daemon) -> dict[str, str]:
+    lines = (line.rpartition(" ") for line in get(daemon, "/metrics").text.splitlines())
+    return {name: value for name, _, value in lines if name.startswith(SHARED)}
+
+
+def told(daemon: Daemon) -> dict[str, Any]:
+    """What `ballast status -o json` says of this replica, but for what is its own."""
+    view, _ = look(find(Place(daemon.url)))
+    return {name: value for name, value in view.items() if name not in ("address", "leader")}
 
 
 class Asker(threading.Thread):
