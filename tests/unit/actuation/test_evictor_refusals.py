@@ -48,6 +48,17 @@ def test_a_target_that_cannot_take_it_any_more_is_node_fit(server: EvictingApi) 
     assert attempt.check == "node-fit"
 
 
+def test_a_step_that_counted_on_one_that_was_not_made_waits_for_the_next_plan(server: EvictingApi) -> None:
+    replica = Replica(server, rules=FREE)
+    other = server.add("n3", "api")
+    server.add("n4", "api")
+    first = server.pods["shop/web-1"]
+    server.pods["shop/web-1"] = msgspec.structs.replace(first, node="n4")
+    attempts = replica.carry_out(first, server.pods["shop/web-2"], other)
+    assert [attempt.status for attempt in attempts] == ["failed", "refused", "evicted"]
+    assert "an earlier step of its workload" in attempts[1].why
+
+
 def refusing(*causes: str, retry_after: float | None = None) -> ClusterError:
     return TooManyRequests("not now", retry_after=retry_after, causes=causes)
 

@@ -49,6 +49,7 @@ FORBIDDEN = 3
 DRY_RUN, SURGING = "dry-run", "surging"
 """Outcomes of a step beside `StepStatus`."""
 
+PASSED_OVER = "an earlier step of its workload was not carried out; the next plan looks again where it can go"
 FOLLOWED = 500
 """Evictions that are followed at a time; what is written down of them has to fit into a ConfigMap."""
 
@@ -171,7 +172,7 @@ class Evictor:
         self._reserved = replacements
         self.options, self._surges = options, surges
         self._errors = ApiErrors(metrics, clock)
-        self._forbidden = 0
+        self._forbidden, self._passed_over = 0, set[str]()
         self._imagined: list[StepRecord] = []
         self.shadow = Shadow()
 
@@ -203,7 +204,7 @@ class Evictor:
         running = self._begin(plan, snapshot)
         self._reserved.begin(snapshot, self.pending(), running.time)
         one_at_a_time = planner(plan.kind).one_at_a_time
-        self._forbidden = 0
+        self._forbidden, self._passed_over = 0, set[str]()
         attempts: list[Attempt] = []
         placed = iter(plan.placed)
         try:
@@ -216,6 +217,8 @@ class Evictor:
                 waiting = [pod for _ in move.starts if (pod := find(next(placed, ""))) is not None]
                 tried = self._try(running, move, waiting, gate, find)
                 running = tried.running
+                if not tried.attempt.permitted:
+                    self._passed_over.add(_owner(find(move.pod)))
                 attempts.append(tried.attempt)
                 if not tried.goes_on or (one_at_a_time and tried.attempt.permitted):
                     break
@@ -264,6 +267,9 @@ class Evictor:
         refusal = judge.judge(pod, outlook(move, pod, judge.facts, self._reserved.extender.fits))
         if refusal is not None:
             return self._report(running, Attempt(move.pod, StepStatus.REFUSED, refusal.reason, refusal.check))
+        if _owner(pod) in self._passed_over - {""}:
+            # It counted on a step that was not made: without that its target may hold too many of its workload.
+            return self._report(running, Attempt(move.pod, StepStatus.REFUSED, PASSED_OVER))
         deployment = judge.facts.surging(pod) if self._surges is not None else None
         uncreatable = None if deployment is not None else self._uncreatable(pod, judge.facts)
         if uncreatable is not None:
@@ -372,6 +378,10 @@ class Evictor:
     def _report(self, running: Running, attempt: Attempt) -> Tried:
         self.events.report_refusal(running.kind, attempt.status, attempt.check)
         return Tried(running, attempt)
+
+
+def _owner(pod: Pod | None) -> str:
+    return pod.owner.uid if pod is not None and pod.owner is not None else ""
 
 
 def patience(pod: Pod, facts: Facts, history: History) -> float:
