@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -136,6 +135,7 @@ def test_no_move_stacks_replicas_while_another_node_has_room(quiet: ControlPlane
             "BALLAST_PROMETHEUS__URL": server.url,
             "BALLAST_EVICTION__PLANNERS": planner,
             "BALLAST_EVICTION__CONFIRMATIONS": "1",
+            "BALLAST_EVICTION__RATE": f"{3 * BATCH}/1h",
             "BALLAST_EVICTION__HIGH": f"{HIGH:g}",
             "BALLAST_EVICTION__TARGET_HIGH": f"{TARGET_HIGH:g}",
         }
@@ -143,20 +143,17 @@ def test_no_move_stacks_replicas_while_another_node_has_room(quiet: ControlPlane
             Daemon(cluster, "moves", cluster.admin_kubeconfig, told) as daemon,
             scheduler(cluster, extender_profile(daemon.url, "default-scheduler", filtering=True), patient=True),
         ):
-            moves = _moves(daemon)
-            for world in worlds:
-                assert _placed(api, world).total() == world.replicas
+            moves, after = _moved(api, daemon, worlds)
     wrong = []
     for world in worlds:
-        own = [move for move in moves.values() if move["pod"].startswith(f"default/{world.name}-")]
+        own = [move for move in moves if move["pod"].startswith(f"default/{world.name}-")]
         found = [world.move(move["from"], move["landed_on"]) for move in own]
         told = [f"{move['from']} to {move['to']}, landed on {move['landed_on']} at {move['time']:.1f}" for move in own]
         wrong += [(fault, before[world.number], told) for fault in found if fault]
+        assert +world.pods == after[world.number], "the moves tell the whole story"
     moved = [world for world in worlds if world.pods != before[world.number]]
     print(f"{planner}: {len(moves)} moves in {len(moved)} of {len(worlds)} worlds; {len(wrong)} wrong: {wrong}")
     assert not wrong
-    for world in worlds:
-        assert +world.pods == _placed(api, world), "the moves tell the whole story"
     assert len(moved) >= len(worlds) // 2, "few worlds had anything to move"
 
 
@@ -171,20 +168,20 @@ def _placed(api: Api, world: SiblingWorld) -> Counter[str]:
     return eventually(f"{world.replicas} pods of {world.name} are Ready", found, within=120, every=0.3)
 
 
-def _moves(daemon: Daemon) -> dict[str, dict[str, Any]]:
-    """{uid: eviction} of all that happened, in their order, once a while has passed without another one."""
-    known: dict[str, dict[str, Any]] = {}
-    quiet_polls = 0
+def _moved(api: Api, daemon: Daemon, worlds: list[SiblingWorld]) -> tuple[list[Json], dict[int, Counter[str]]]:
+    """The evictions in their order once the rate is used up or nothing is left to do, and the replicas then."""
+    known: dict[str, Json] = {}
+    polls_without = 0
 
     def settled() -> bool:
-        nonlocal quiet_polls
+        nonlocal polls_without
         rows = daemon.get("/api/v1/evictions").json()["recent"]
         rows = [row for row in reversed(rows) if row["status"] not in ("refused", "failed")]
         fresh = [row for row in rows if row["uid"] not in known]
         known.update({row["uid"]: row for row in rows})
         ended = all(row["status"] == "ready" for row in known.values())
-        quiet_polls = 0 if fresh or not ended else quiet_polls + 1
-        return len(known) > 0 and quiet_polls >= 15
+        polls_without = 0 if fresh or not ended else polls_without + 1
+        return len(known) > 0 and polls_without >= 15
 
-    eventually("no more moves", settled, within=240, every=1.0)
-    return known
+    eventually("no more moves", settled, within=200, every=1.0)
+    return list(known.values()), {world.number: _placed(api, world) for world in worlds}

@@ -264,12 +264,9 @@ class Evictor:
         judge = gate(pod)
         for evicted in self.recorder.batch:
             judge.tally.add(judge.facts, evicted, shown=leaves(find(f"{evicted.namespace}/{evicted.name}"), evicted))
-        refusal = judge.judge(pod, outlook(move, pod, judge.facts, self._reserved.extender.fits))
-        if refusal is not None:
-            return self._report(running, Attempt(move.pod, StepStatus.REFUSED, refusal.reason, refusal.check))
-        if _owner(pod) in self._passed_over - {""}:
-            # It counted on a step that was not made: without that its target may hold too many of its workload.
-            return self._report(running, Attempt(move.pod, StepStatus.REFUSED, PASSED_OVER))
+        refused = self._refused(move, pod, judge)
+        if refused is not None:
+            return self._report(running, refused)
         deployment = judge.facts.surging(pod) if self._surges is not None else None
         uncreatable = None if deployment is not None else self._uncreatable(pod, judge.facts)
         if uncreatable is not None:
@@ -299,6 +296,15 @@ class Evictor:
         self._imagined.append(step)
         self.shadow.move(step)
         return self._report(running, Attempt(move.pod, DRY_RUN))
+
+    def _refused(self, move: Move, pod: Pod, judge: Gate) -> Attempt | None:
+        """By the gate; or because it counted on a step that was not made, without which its target may hold too many
+        of its workload."""
+        refusal = judge.judge(pod, outlook(move, pod, judge.facts, self._reserved.extender.fits))
+        if refusal is not None:
+            return Attempt(move.pod, StepStatus.REFUSED, refusal.reason, refusal.check)
+        waits = _owner(pod) in self._passed_over - {""}
+        return Attempt(move.pod, StepStatus.REFUSED, PASSED_OVER) if waits else None
 
     def _uncreatable(self, pod: Pod, facts: Facts) -> str | None:
         """Why a replacement of the pod could not be created; its workload rests then."""
