@@ -262,6 +262,10 @@ def _open_metrics(start: float) -> str:
             _add(families, start + passed, iter([*modes, *rule]))
         if passed % 75 < 45:
             _add(families, start + passed, _processors(1, float(passed), FLAPPING))
+    return _lines(families)
+
+
+def _lines(families: Mapping[str, Mapping[str, list[str]]]) -> str:
     lines = []
     for metric, found in sorted(families.items()):
         kind = "counter" if metric.endswith("_total") else "gauge"
@@ -343,3 +347,41 @@ def _scrape(node: int, passed: float, address: str) -> Samples:
         labels = {"gpu": str(gpu), "UUID": f"GPU-{node}-{gpu}", "Hostname": f"node-{node}", "pod": f"train-{gpu}"}
         value = 100 * (truth["gpu"] + off)
         yield "DCGM_FI_DEV_GPU_UTIL", {**labels, "instance": f"10.244.0.{node}:9400"}, value
+
+
+@pytest.mark.timeout(120)
+def test_a_second_scrape_job_that_forges_a_node_is_left_out_and_named(
+    tools: Tools, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    folder = tmp_path_factory.mktemp("jobs")
+    start = math.floor(time.time()) - SPAN
+    genuine = {"job": "node-exporter", "namespace": "monitoring", "pod": "exporter"}
+    forged = {"job": "tenant-a/evil/0", "namespace": "tenant-a", "pod": "evil"}
+    families: dict[str, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
+    for passed in range(0, SPAN, STEP):
+        for node, used in enumerate(TRUTH["memory"]):
+            for labels, share in ((genuine, used), *([(forged, 0.99)] if node == 1 else [])):
+                of = {**labels, "instance": f"10.0.0.{node}:9100"}
+                amounts = (("MemTotal", MEMORY), ("MemAvailable", MEMORY * (1 - share)))
+                series = [(f"node_memory_{name}_bytes", of, amount) for name, amount in amounts]
+                _add(families, start + passed, iter(series))
+    (folder / "past.om").write_text(_lines(families))
+    command = [tools.prometheus / "promtool", "tsdb", "create-blocks-from", "openmetrics", folder / "past.om"]
+    subprocess.run([*command, folder / "tsdb"], check=True, capture_output=True)
+    with prometheus(tools, folder, []) as server:
+        environment = {"BALLAST_PROMETHEUS__URL": server.url, "BALLAST_TELEMETRY__RESOURCES": "memory"}
+        source, names = PrometheusSource(load(environment), Metrics()), NodeNames(NODES)
+        readings = [source.read(start + LAST - before, names) for before in (60, 30, 0)]
+        told = source.several_jobs
+        source.close()
+        assert readings[-1].samples["memory"].values.tolist() == pytest.approx(TRUTH["memory"], abs=1e-9)
+        assert told is not None
+        assert "tenant-a/evil/0" in told.text
+        assert told.fix == ("BALLAST_PROMETHEUS__MATCHERS='job!=\"tenant-a/evil/0\"'",)
+        mended = PrometheusSource(
+            load({**environment, "BALLAST_PROMETHEUS__MATCHERS": 'job!="tenant-a/evil/0"'}), Metrics()
+        )
+        reading = mended.read(start + LAST, names)
+        assert reading.samples["memory"].values.tolist() == pytest.approx(TRUTH["memory"], abs=1e-9)
+        assert mended.several_jobs is None
+        mended.close()
