@@ -25,8 +25,6 @@ SCENES = ("hotspot", "power")
 QUIET = {
     "Conditions that hold",  # a table: no row is good news
     "Spread a day ago",  # the demo is younger
-    "Learned watts of a replica",  # of policies with wattsPerReplica: measured
-    "Load above the feed",  # of policies with an absolute budget
 }
 
 

@@ -135,7 +135,7 @@ def test_no_move_stacks_replicas_while_another_node_has_room(quiet: ControlPlane
             "BALLAST_PROMETHEUS__URL": server.url,
             "BALLAST_EVICTION__PLANNERS": planner,
             "BALLAST_EVICTION__CONFIRMATIONS": "1",
-            "BALLAST_EVICTION__RATE": f"{3 * BATCH}/1h",
+            "BALLAST_EVICTION__RATE": f"{8 * BATCH}/1h",
             "BALLAST_EVICTION__HIGH": f"{HIGH:g}",
             "BALLAST_EVICTION__TARGET_HIGH": f"{TARGET_HIGH:g}",
         }
@@ -181,7 +181,7 @@ def _moved(api: Api, daemon: Daemon, worlds: list[SiblingWorld]) -> tuple[list[J
         known.update({row["uid"]: row for row in rows})
         ended = all(row["status"] == "ready" for row in known.values())
         polls_without = 0 if fresh or not ended else polls_without + 1
-        return len(known) > 0 and polls_without >= 15
+        return len(known) > 0 and polls_without >= 8
 
     eventually("no more moves", settled, within=200, every=1.0)
     return list(known.values()), {world.number: _placed(api, world) for world in worlds}

@@ -19,6 +19,7 @@ from ballast_lab.demo import hotspot
 from ballast_lab.demo.recording import leave_recording
 from ballast_lab.scaled_clock import ScaledClock
 from ballast_lab.simulator import EmbeddedCluster, World
+from ballast_lab.simulator.objects import GeneratedWorkload
 from ballast_lab.simulator.observations import SCRAPE_INTERVAL
 
 SENTENCES = 20
@@ -85,7 +86,8 @@ def run(options: Options, stop: threading.Event, say: Callable[[str], None]) -> 
         if options.record is not None:
             say(leave_recording(world, environment, options.record))
         if options.scene == "power":
-            environment |= {"BALLAST_POWER__MODE": "on", "BALLAST_CONFIG_FILE": _policy(world, options, Path(folder))}
+            policies = _policies(world, options, Path(folder), cluster.power_url)
+            environment |= {"BALLAST_POWER__MODE": "on", "BALLAST_CONFIG_FILE": policies}
         daemon = Daemon(load(environment), clock=clock, config=explain(environment))
         spread = hotspot.SpreadChange() if options.scene == "hotspot" else None
 
@@ -138,31 +140,47 @@ def _interval(options: Options) -> float:
     return max(usual, SHORTEST_CYCLE * options.speed)
 
 
-def _policy(world: World, options: Options, folder: Path) -> str:
-    """Some of the workloads share the power that there is; the file's name."""
+def _policies(world: World, options: Options, folder: Path, feed: str) -> str:
+    """Half of some workloads share the power that there is, in proportion to how it changes; the others have a budget
+    in watts, with a meter that tells what their replicas draw. The file's name."""
     tick = _interval(options)
     scaled = [each for each in world.workloads if each.kind != "DaemonSet"][:TARGETS]
-    members = [
-        {
-            "ref": f"{each.kind.lower()}s.apps/{each.namespace}/{each.name}",
-            "min": max(1, each.replicas // 4),
-            "max": max(2, each.replicas * 3 // 2),
-        }
-        for each in scaled
-    ]
+    metered = scaled[1::4]
+    members = [_member(each) for each in scaled if each not in metered]
     half = len(members) // 2
     side = {"window": 3 * tick, "tolerance": 0.04}
-    policy = {
-        "name": "sun",
-        "feed": {"query": "simulated_power_watts", "semantics": "available"},
-        "increase": side,
-        "decrease": side,
-        "groups": [{"name": "front", "members": members[:half]}] if half else [],
-        "independents": members[half:],
-    }
+    policies = [
+        {
+            "name": "sun",
+            "feed": {"query": "simulated_power_watts", "semantics": "available"},
+            "increase": side,
+            "decrease": side,
+            "groups": [{"name": "front", "members": members[:half]}] if half else [],
+            "independents": members[half:],
+        }
+    ]
+    if metered:
+        pods = "|".join(f"{each.name}-.+" for each in metered)
+        policies.append(
+            {
+                "name": "rack",
+                "feed": {"url": feed, "jsonPath": "$.watts", "timePath": "$.time", "semantics": "available"},
+                "consumption": {"query": f'simulated_drawn_watts{{pod=~"{pods}"}}'},
+                "increase": side,
+                "independents": [{**_member(each), "wattsPerReplica": "measured"} for each in metered],
+            }
+        )
     path = folder / "ballast.yaml"
-    path.write_text(json.dumps({"power": {"policies": [policy]}}), encoding="utf-8")
+    path.write_text(json.dumps({"power": {"policies": policies}}), encoding="utf-8")
     return str(path)
+
+
+def _member(workload: GeneratedWorkload) -> dict[str, Any]:
+    return {
+        "ref": f"{workload.kind.lower()}s.apps/{workload.namespace}/{workload.name}",
+        "min": max(1, workload.replicas // 4),
+        "max": max(2, workload.replicas * 3 // 2),
+    }
 
 
 def _line(cycle: CycleRecord) -> str:

@@ -11,10 +11,12 @@ from starlette.responses import Response
 from ballast.model.sample import Floats
 from ballast_lab.simulator.faults import Faults
 from ballast_lab.simulator.kube.resources import stamp
+from ballast_lab.simulator.promql import ParsedQuery
 from ballast_lab.simulator.usage import DAY
 from ballast_lab.simulator.world import World
 
 WATTS_PER_CORE = 22.0
+WATTS_PER_REQUESTED_CORE = 30.0
 SOLAR_DAY = 120.0
 """Seconds of real time that a day of the power scene lasts."""
 
@@ -48,6 +50,16 @@ def series(world: World, faults: Faults, times: Floats, *, fresh: bool) -> Float
         return np.tile(sampled, (count, 1))
     values = [watts(world, time) if level is None else level["watts"] for time in sampled.tolist()]
     return np.tile(np.array(values, dtype=np.float64), (count, 1))
+
+
+def drawn(world: World, query: ParsedQuery) -> float:
+    """Watts that the running pods draw which a query selects by `namespace` and `pod`: in proportion to requests."""
+    with world.lock:
+        return WATTS_PER_REQUESTED_CORE * sum(
+            member.cores
+            for (namespace, pod), member in world.members.items()
+            if member.running and query.matches({"namespace": namespace, "pod": pod})
+        )
 
 
 def answer(world: World, faults: Faults) -> Response:

@@ -20,7 +20,7 @@ from ballast.model.sample import Floats
 from ballast_lab.simulator import promql
 from ballast_lab.simulator.faults import Faults
 from ballast_lab.simulator.observations import Observations
-from ballast_lab.simulator.power_feed import series
+from ballast_lab.simulator.power_feed import drawn, series
 
 MOST_POINTS = 11_000
 """Prometheus' limit of points per series in a range query."""
@@ -163,6 +163,9 @@ class PrometheusApi:
             rows = series(self._world, self._faults, times, fresh=parsed.fresh)
             labels = ["{}", '{"feed":"second"}'][: len(rows)]
             return MetricTable(labels, rows, np.ones_like(rows, dtype=bool))
+        if parsed.subject == "drawn":
+            values = np.floor(times) if parsed.fresh else np.full(len(times), drawn(self._world, parsed))
+            return MetricTable(["{}"], values[None, :], np.ones((1, len(times)), dtype=bool))
         if not parsed.subject:
             return MetricTable([], np.empty((0, len(times))), np.empty((0, len(times)), dtype=bool))
         newest = self._observations.newest(times)

@@ -49,6 +49,7 @@ _SUBJECTS = (
     ),
     ("up", ("up",)),
     ("power", ("simulated_power_watts",)),
+    ("drawn", ("simulated_drawn_watts",)),
 )
 
 
