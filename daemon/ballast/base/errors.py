@@ -23,6 +23,8 @@ BallastError
     └── Superseded         another replica has written our keys of `ballast-state` meanwhile
 """
 
+from typing import TypeVar
+
 import msgspec
 
 from ballast.base.text import printable
@@ -64,6 +66,19 @@ class TelemetryError(RemoteError):
 
 class SourceUnavailable(TelemetryError):
     """A source could not be reached, or refused us."""
+
+
+E = TypeVar("E", bound=BaseException)
+
+
+def without_frames(error: E) -> E:
+    """The error, to be kept as a value: without the frames it passed through, and without the errors before it.
+
+    Their locals would live as long as it, among them whole answers; and a frame that knows where the error is kept
+    makes a circle, which lives until the garbage collector comes.
+    """
+    error.__traceback__ = error.__cause__ = error.__context__ = None
+    return error
 
 
 class WorkerError(BallastError):

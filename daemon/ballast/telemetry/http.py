@@ -22,7 +22,7 @@ from ballast.base import text
 from ballast.base.clock import Clock, SystemClock
 from ballast.base.deadlines import DeadlineAdapter
 from ballast.base.deadlines import deadline as whole_deadline
-from ballast.base.errors import SettingsError, SourceUnavailable, TelemetryError
+from ballast.base.errors import SettingsError, SourceUnavailable, TelemetryError, without_frames
 from ballast.base.memory import ANSWERS, AnswerBudget, AnswerShare
 from ballast.settings.prometheus import PrometheusSettings
 from ballast.settings.secrets import SecretFile
@@ -39,6 +39,8 @@ from ballast.telemetry.error_messages import (
 
 MAX_BODY = 64 * 2**20
 _CHUNK = 64 * 2**10
+LONG_REFUSAL = 2**16
+"""Bytes of an error after which nobody reads on."""
 _ATTEMPTS = 3
 _REFUSAL = re.compile(rb'\s*\{\s*"status"\s*:\s*"error"')
 _REMARKS = re.compile(rb'"(?:warnings|infos)"\s*:')
@@ -156,8 +158,9 @@ class HttpSession:
         try:
             return self._retrying(self._once, method, url, params, deadline)
         except (TelemetryError, _Transient) as error:
-            problem = error.error if isinstance(error, _Transient) else error
-        raise type(problem)(self.hidden(in_words_of(self._part, str(problem))))
+            kind = type(error.error if isinstance(error, _Transient) else error)
+            said = self.hidden(in_words_of(self._part, str(error)))
+        raise kind(said)
 
     def hidden(self, text: str) -> str:
         """A text without the secrets that are sent."""
@@ -186,6 +189,9 @@ class HttpSession:
         share = self._budget.share()
         try:
             return self._send(method, url, params, deadline, left, share)
+        except (TelemetryError, _Transient) as error:
+            share.release()
+            raise without_frames(error)  # noqa: B904
         except BaseException:
             share.release()
             raise
@@ -259,6 +265,8 @@ class HttpSession:
                 raise too_slow(self.url, self._part, self._timeout)
             share.grow(len(chunk))
             chunks.append(chunk)
+            if size > LONG_REFUSAL and (response.status_code != 200 or _REFUSAL.match(b"".join(chunks[:2]))):
+                break
         return b"".join(chunks)
 
 

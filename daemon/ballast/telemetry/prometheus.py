@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
 
-from ballast.base.errors import SourceUnavailable, TelemetryError
+from ballast.base.errors import SourceUnavailable, TelemetryError, without_frames
 from ballast.base.memory import AnswersInFlight
 from ballast.base.metrics import Metrics
 from ballast.model.sample import Mixture, Reading
@@ -106,7 +106,7 @@ class PrometheusSource:
             try:
                 bodies[name], result = future.result(), "ok"
             except TelemetryError as error:
-                problems[name], result = str(error), "error"
+                problems[name], result = str(without_frames(error)), "error"
             self._metrics.queries.labels(f"pod_{name}", result).inc()
         return bodies, problems
 
@@ -197,7 +197,7 @@ class PrometheusSource:
                 table = decoding.grid(body, labels, self._client.url, grid.start, grid.step, grid.count)
         except TelemetryError as error:
             self._metrics.queries.labels(subject, "error").inc()
-            return error
+            return without_frames(error)
         self._metrics.queries.labels(subject, "ok" if len(table) else "empty").inc()
         return table
 

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 
 from prometheus_api_client import PrometheusConnect
 
-from ballast.base.errors import SettingsError, SourceUnavailable
+from ballast.base.errors import SettingsError, SourceUnavailable, without_frames
 from ballast.settings import Settings
 from ballast.telemetry.error_messages import masked
 from ballast.telemetry.http import HttpAccess, HttpAnswer, HttpSession, prometheus_credentials
@@ -111,7 +111,7 @@ class PrometheusClient:
                 answer = self._query(query, grid)
         except Exception as error:
             with suppress(InvalidStateError):
-                future.set_exception(error)
+                future.set_exception(without_frames(error))
         else:
             with suppress(InvalidStateError):
                 future.answer = answer

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from operator import attrgetter
@@ -202,19 +203,38 @@ _decode_envelope = msgspec.json.Decoder(_Envelope).decode
 
 
 _BEGINNING = b'{"status":"success"'
+_CUT_OFF = re.compile(rb'\s*\{\s*"status"\s*:\s*"error"(?:[^{}]*?"error"\s*:\s*"((?:[^"\\]|\\.)*))?', re.DOTALL)
+"""An error whose end was not read."""
+_WIDEST = 12
+"""Bytes of the widest character in JSON: two escapes."""
 
 
 def _envelope(body: bytes, url: str) -> _Envelope:
     try:
         envelope = _decode_envelope(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        if (cut_off := _CUT_OFF.match(body)) is not None:
+            raise _refusal(url, _beginning_of(cut_off[1])) from None
         if body.startswith(_BEGINNING):
             text = f"the answer of {url} ends after {len(body):,} bytes; look at the server's log and at proxies"
             raise FailedAnswer(f"{text} before it") from None
         raise TelemetryError(_not_prometheus(body, url)) from None
     if envelope.status != "success" or envelope.data is None:
-        raise FailedAnswer(f"{url} answers an error: {printable(envelope.error or envelope.status, LONGEST)}")
+        raise _refusal(url, envelope.error or envelope.status)
     return envelope
+
+
+def _refusal(url: str, said: str) -> FailedAnswer:
+    return FailedAnswer(f"{url} answers an error: {printable(said, LONGEST)}")
+
+
+def _beginning_of(escaped: bytes | None) -> str:
+    """What can be read of a JSON text that was cut off: it may end within a character or an escape."""
+    kept = (escaped or b"error")[: 4 * LONGEST]
+    for end in range(len(kept), max(0, len(kept) - _WIDEST), -1):
+        with suppress(msgspec.DecodeError, UnicodeDecodeError):
+            return msgspec.json.decode(b'"%b"' % kept[:end], type=str)
+    return "error"
 
 
 def _not_prometheus(body: bytes, url: str) -> str:

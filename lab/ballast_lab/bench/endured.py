@@ -23,7 +23,7 @@ TEXT = 40
 
 CLIENTS, SETTLING = 3, 20.0
 QUICK = {"answers": 50, "minutes": 0.5}
-SECRET = "Bearer 0123456789abcdef0123456789abcdef"
+SECRET = "0123456789abcdef0123456789abcdef"
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 _HOST = b"host: x\r\n"
 GARBAGE = (
@@ -53,7 +53,13 @@ def _texts(environment: Mapping[str, str], folder: Path, answers: int) -> Row:
     text = f"\x1b]8;;http://x\x07click\nFAKE LINE\r\u202e{SECRET} ".encode("unicode_escape").replace(b"\\x", b"\\u00")
     whole = b'{"status":"error","errorType":"bad_data","error":"%b"}' % (text + b"A" * (TEXT * 1_000_000))
     MODES["a long error text"] = lambda one, _: one.whole(whole)
-    given = {"BALLAST_TELEMETRY__INTERVAL": "1s", "BALLAST_LOG__FORMAT": "text"}
+    token = folder / "token"
+    token.write_text(SECRET)
+    given = {
+        "BALLAST_TELEMETRY__INTERVAL": "1s",
+        "BALLAST_LOG__FORMAT": "text",
+        "BALLAST_PROMETHEUS__TOKEN_FILE": str(token),
+    }
     with source(environment["BALLAST_PROMETHEUS__URL"]) as (server, url):
         named = {**environment, "BALLAST_PROMETHEUS__URL": url}
         with victim(folder, named, **given) as attacked:
@@ -76,7 +82,7 @@ def _texts(environment: Mapping[str, str], folder: Path, answers: int) -> Row:
     grown = [(size - before) / 2**20 for size in (during, after)]
     met = max(grown) <= 16 and longest <= 2_048 + 512 and clean
     return {
-        "what": f"error texts of {TEXT} MB with escape codes, a false line and a token, as answers of Prometheus",
+        "what": f"error texts of {TEXT} MB with escape codes, a false line and the token that was sent, as answers of Prometheus",
         "at": f"{count:,} answers to a daemon of 200 nodes, read in its log, status, cycles and config",
         "reach": "RSS + ≤ 16 MB; texts ≤ 2 KiB, no control character, no secret",
         "measured": f"RSS +{grown[0]:.0f} MiB with the last of them, {grown[1]:+.0f} MiB {SETTLING:.0f} s later; the "
