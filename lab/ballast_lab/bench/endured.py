@@ -67,7 +67,7 @@ def _texts(environment: Mapping[str, str], folder: Path, answers: int) -> Row:
             _, before = attacked.resident()
             server.mode = "a long error text"
             sent = server.sent
-            eventually("all are sent", lambda: server.sent >= sent + answers, within=20.0 * answers, every=0.5)
+            eventually("all are sent", lambda: server.sent >= sent + answers, within=60 + 2.0 * answers, every=0.5)
             asked = {path: attacked.ask("GET", f"/api/v1/{path}")[1] for path in ("status", "cycles", "config")}
             time.sleep(2.0)
             _, during = attacked.resident()

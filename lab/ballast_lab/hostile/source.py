@@ -29,7 +29,7 @@ class Source(ThreadingHTTPServer):
     mode = ""
     genuine = ""
     sent = 0
-    """Answers as a whole, of every mode."""
+    """Answers, of every mode, that were begun."""
 
     def handle_error(self, *_: object) -> None:
         """Who asks may hang up."""
@@ -56,8 +56,8 @@ class _Handler(BaseHTTPRequestHandler):
         for name, value in headers.items():
             self.send_header(name.replace("_", "-"), value)
         self.end_headers()
-        self.wfile.write(body)
         self.server.sent += 1
+        self.wfile.write(body)
 
     def dripped(self, body: bytes) -> None:
         self.wfile.write(b"HTTP/1.1 200 OK\r\n")
