@@ -82,7 +82,8 @@ def _texts(environment: Mapping[str, str], folder: Path, answers: int) -> Row:
     grown = [(size - before) / 2**20 for size in (during, after)]
     met = max(grown) <= 16 and longest <= 2_048 + 512 and clean
     return {
-        "what": f"error texts of {TEXT} MB with escape codes, a false line and the token that was sent, as answers of Prometheus",
+        "what": f"error texts of {TEXT} MB with escape codes, a false line and the token that was sent, as answers of "
+        "Prometheus",
         "at": f"{count:,} answers to a daemon of 200 nodes, read in its log, status, cycles and config",
         "reach": "RSS + ≤ 16 MB; texts ≤ 2 KiB, no control character, no secret",
         "measured": f"RSS +{grown[0]:.0f} MiB with the last of them, {grown[1]:+.0f} MiB {SETTLING:.0f} s later; the "
