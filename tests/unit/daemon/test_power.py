@@ -360,8 +360,8 @@ def test_the_scene_of_power_follows_a_short_solar_day() -> None:
 
     summary = demo.run(demo.Options(nodes=5, seconds=60, headless=True, scene="power"), stop, hear)
     assert stop.is_set()
-    for policy, targets in (("sun", 6), ("rack", 2)):
-        assert any(f"{policy}: " in line and f"replicas in {targets} targets" in line for line in said)
+    for name, targets in (("sun", 6), ("rack", 2)):
+        assert any(f"{name}: " in line and f"replicas in {targets} targets" in line for line in said)
     assert summary["nodes"] == 5
 
 
