@@ -94,7 +94,7 @@ def quiet(cluster: ControlPlane) -> Iterator[ControlPlane]:
     clear(cluster.api)
 
 
-@pytest.mark.timeout(400)
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize("planner", ["relieve", "rebalance"])
 def test_no_move_stacks_replicas_while_another_node_has_room(quiet: ControlPlane, tmp_path: Path, planner: str) -> None:
     """SIBLING_WORLDS is how many at once, SIBLING_FIRST the first seed."""
@@ -135,7 +135,7 @@ def test_no_move_stacks_replicas_while_another_node_has_room(quiet: ControlPlane
             "BALLAST_PROMETHEUS__URL": server.url,
             "BALLAST_EVICTION__PLANNERS": planner,
             "BALLAST_EVICTION__CONFIRMATIONS": "1",
-            "BALLAST_EVICTION__RATE": f"{8 * BATCH}/1h",
+            "BALLAST_EVICTION__RATE": f"{6 * BATCH}/1h",
             "BALLAST_EVICTION__HIGH": f"{HIGH:g}",
             "BALLAST_EVICTION__TARGET_HIGH": f"{TARGET_HIGH:g}",
         }
@@ -154,7 +154,7 @@ def test_no_move_stacks_replicas_while_another_node_has_room(quiet: ControlPlane
     moved = [world for world in worlds if world.pods != before[world.number]]
     print(f"{planner}: {len(moves)} moves in {len(moved)} of {len(worlds)} worlds; {len(wrong)} wrong: {wrong}")
     assert not wrong
-    assert len(moved) >= len(worlds) // 2, "few worlds had anything to move"
+    assert len(moved) >= len(worlds) // 3, "few worlds had anything to move"
 
 
 def _placed(api: Api, world: SiblingWorld) -> Counter[str]:
@@ -173,15 +173,22 @@ def _moved(api: Api, daemon: Daemon, worlds: list[SiblingWorld]) -> tuple[list[J
     known: dict[str, Json] = {}
     polls_without = 0
 
-    def settled() -> bool:
-        nonlocal polls_without
+    def quiet() -> bool:
+        """Whether all evictions have ended, and none is new."""
         rows = daemon.get("/api/v1/evictions").json()["recent"]
         rows = [row for row in reversed(rows) if row["status"] not in ("refused", "failed")]
         fresh = [row for row in rows if row["uid"] not in known]
         known.update({row["uid"]: row for row in rows})
-        ended = all(row["status"] == "ready" for row in known.values())
-        polls_without = 0 if fresh or not ended else polls_without + 1
-        return len(known) > 0 and polls_without >= 8
+        return bool(known) and not fresh and all(row["status"] == "ready" for row in known.values())
 
-    eventually("no more moves", settled, within=200, every=1.0)
-    return list(known.values()), {world.number: _placed(api, world) for world in worlds}
+    def settled() -> dict[int, Counter[str]] | None:
+        nonlocal polls_without
+        polls_without = polls_without + 1 if quiet() else 0
+        if polls_without < 6:
+            return None
+        after = {world.number: _placed(api, world) for world in worlds}
+        return after if quiet() else None
+
+    after = eventually("no more moves", settled, within=300, every=1.0)
+    assert after is not None
+    return list(known.values()), after
