@@ -10,6 +10,7 @@ import pytest
 
 from ballast_lab.harness.chart import Installed, install, uninstall
 from ballast_lab.harness.control_plane import ControlPlane
+from ballast_lab.harness.evicting import clear
 from ballast_lab.harness.objects import add_nodes, node, sweep
 from ballast_lab.harness.prometheus import prometheus
 from ballast_lab.harness.release import LOADS, ROOT, Release
@@ -101,6 +102,14 @@ def cluster(plane: ControlPlane) -> Iterator[ControlPlane]:
     sweep(plane.api)
     yield plane
     sweep(plane.api)
+
+
+@pytest.fixture
+def quiet(cluster: ControlPlane) -> Iterator[ControlPlane]:
+    """The control plane without what evictions remember either, before and after."""
+    clear(cluster.api)
+    yield cluster
+    clear(cluster.api)
 
 
 @pytest.fixture

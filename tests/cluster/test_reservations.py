@@ -1,6 +1,5 @@
 """Room that is held for a replacement outlives the leader that held it."""
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -9,7 +8,7 @@ from ballast.publishing.profiles import extender_profile
 from ballast_lab.harness.api import Json
 from ballast_lab.harness.control_plane import ControlPlane
 from ballast_lab.harness.daemon import Daemon
-from ballast_lab.harness.evicting import DEPLOYMENTS, clear, deployment
+from ballast_lab.harness.evicting import DEPLOYMENTS, deployment
 from ballast_lab.harness.forwarder import Forwarder
 from ballast_lab.harness.machines import Machines
 from ballast_lab.harness.objects import PODS, add_nodes, node, placements, pod
@@ -30,13 +29,6 @@ RELIEVING = {
     "BALLAST_EVICTION__TARGET_HIGH": "0.7",
     "BALLAST_EVICTION__CONFIRMATIONS": "1",
 }
-
-
-@pytest.fixture
-def quiet(cluster: ControlPlane) -> Iterator[ControlPlane]:
-    clear(cluster.api)
-    yield cluster
-    clear(cluster.api)
 
 
 @pytest.mark.timeout(240)

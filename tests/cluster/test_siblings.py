@@ -3,7 +3,6 @@
 import os
 import random
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -13,7 +12,7 @@ from ballast.publishing.profiles import extender_profile
 from ballast_lab.harness.api import Api, Json
 from ballast_lab.harness.control_plane import ControlPlane
 from ballast_lab.harness.daemon import Daemon
-from ballast_lab.harness.evicting import DEPLOYMENTS, clear, deployment, is_ready
+from ballast_lab.harness.evicting import DEPLOYMENTS, deployment, is_ready
 from ballast_lab.harness.objects import PODS, add_nodes, node, pod
 from ballast_lab.harness.prometheus import prometheus
 from ballast_lab.harness.rebalancing import GIB, Size, settings, settle
@@ -85,13 +84,6 @@ class SiblingWorld:
         self.pods[target] += 1
         stacked = self.pods[target] > had
         return f"{self}: {source} to {target}, while {free} had room" if stacked and free else ""
-
-
-@pytest.fixture
-def quiet(cluster: ControlPlane) -> Iterator[ControlPlane]:
-    clear(cluster.api)
-    yield cluster
-    clear(cluster.api)
 
 
 @pytest.mark.timeout(600)

@@ -68,10 +68,10 @@ class SourceUnavailable(TelemetryError):
     """A source could not be reached, or refused us."""
 
 
-E = TypeVar("E", bound=BaseException)
+AnyError = TypeVar("AnyError", bound=BaseException)
 
 
-def without_frames(error: E) -> E:
+def without_frames(error: AnyError) -> AnyError:
     """The error, to be kept as a value: without the frames it passed through, and without the errors before it.
 
     Their locals would live as long as it, among them whole answers; and a frame that knows where the error is kept

@@ -265,7 +265,8 @@ class HttpSession:
                 raise too_slow(self.url, self._part, self._timeout)
             share.grow(len(chunk))
             chunks.append(chunk)
-            if size > LONG_REFUSAL and (response.status_code != 200 or _REFUSAL.match(b"".join(chunks[:2]))):
+            just_long = size - len(chunk) <= LONG_REFUSAL < size
+            if just_long and (response.status_code != 200 or _REFUSAL.match(b"".join(chunks))):
                 break
         return b"".join(chunks)
 

@@ -141,8 +141,8 @@ def _interval(options: Options) -> float:
 
 
 def _policies(world: World, options: Options, folder: Path, feed: str) -> str:
-    """Half of some workloads share the power that there is, in proportion to how it changes; the others have a budget
-    in watts, with a meter that tells what their replicas draw. The file's name."""
+    """Three of four workloads follow how the power changes that there is; each fourth has a budget in watts, with a
+    meter that tells what its replicas draw. The file's name."""
     tick = _interval(options)
     scaled = [each for each in world.workloads if each.kind != "DaemonSet"][:TARGETS]
     metered = scaled[1::4]

@@ -217,8 +217,9 @@ class Evictor:
                 waiting = [pod for _ in move.starts if (pod := find(next(placed, ""))) is not None]
                 tried = self._try(running, move, waiting, gate, find)
                 running = tried.running
-                if not tried.attempt.permitted:
-                    self._passed_over.add(_owner(find(move.pod)))
+                pod = find(move.pod)
+                if not tried.attempt.permitted and pod is not None and pod.owner is not None:
+                    self._passed_over.add(pod.owner.uid)
                 attempts.append(tried.attempt)
                 if not tried.goes_on or (one_at_a_time and tried.attempt.permitted):
                     break
@@ -303,7 +304,7 @@ class Evictor:
         refusal = judge.judge(pod, outlook(move, pod, judge.facts, self._reserved.extender.fits))
         if refusal is not None:
             return Attempt(move.pod, StepStatus.REFUSED, refusal.reason, refusal.check)
-        waits = _owner(pod) in self._passed_over - {""}
+        waits = pod.owner is not None and pod.owner.uid in self._passed_over
         return Attempt(move.pod, StepStatus.REFUSED, PASSED_OVER) if waits else None
 
     def _uncreatable(self, pod: Pod, facts: Facts) -> str | None:
@@ -384,10 +385,6 @@ class Evictor:
     def _report(self, running: Running, attempt: Attempt) -> Tried:
         self.events.report_refusal(running.kind, attempt.status, attempt.check)
         return Tried(running, attempt)
-
-
-def _owner(pod: Pod | None) -> str:
-    return pod.owner.uid if pod is not None and pod.owner is not None else ""
 
 
 def patience(pod: Pod, facts: Facts, history: History) -> float:
