@@ -186,11 +186,12 @@ class _BytePool:
 
 
 @dataclass(eq=False)
-class _ArrivingBody:
+class ArrivingBody:
     """What has arrived of a body, and the pool that holds it; `complete` once all has."""
 
     pool: _BytePool
-    arrived: bytearray = field(default_factory=bytearray)
+    arrived: list[bytes] = field(default_factory=list)
+    size: int = 0
     held: int = 0
     complete: bool = False
     dropped: bool = False
@@ -198,7 +199,7 @@ class _ArrivingBody:
     def release(self) -> None:
         self.pool.held -= self.held
         self.held = 0
-        self.arrived = bytearray()
+        self.arrived.clear()
 
 
 class BodyBudget:
@@ -216,7 +217,7 @@ class BodyBudget:
     ) -> None:
         self._large, self._reserved, self._small = _BytePool(limit), _BytePool(reserved), small
         self._freed = freed
-        self._bodies: dict[_ArrivingBody, None] = {}
+        self._bodies: dict[ArrivingBody, None] = {}
 
     @property
     def held(self) -> int:
@@ -226,28 +227,47 @@ class BodyBudget:
     @asynccontextmanager
     async def body(self, request: Request) -> AsyncIterator[bytes]:
         """The whole body. Raises BodiesInFlight, and what the stream raises (413, a client that is gone)."""
-        own, size = _ArrivingBody(self._reserved), 0
-        self._bodies[own] = None
+        own = self.open()
         try:
             async for chunk in request.stream():
-                size += len(chunk)
-                if own.dropped or not self._hold(own, len(chunk)):
-                    raise BodiesInFlight("Too many request bodies arrive at the same time. Try again in a second.")
-                own.held += len(chunk)
-                own.arrived += chunk
-            if own.dropped:
-                raise BodiesInFlight("The body arrived too slowly while others waited. Try again in a second.")
-            own.complete = True
-            body = bytes(own.arrived)
-            own.arrived.clear()
-            yield body
+                self.add(own, chunk)
+            yield self.complete(own)
         finally:
-            own.release()
-            del self._bodies[own]
-            if size > WORTH_OF_BODY:
-                self._freed()
+            self.close(own)
 
-    def _hold(self, own: _ArrivingBody, more: int) -> bool:
+    def open(self) -> ArrivingBody:
+        """For one body, before its first byte; `close` it in any case."""
+        own = ArrivingBody(self._reserved)
+        self._bodies[own] = None
+        return own
+
+    def add(self, own: ArrivingBody, chunk: bytes) -> None:
+        """A piece has arrived. Raises BodiesInFlight."""
+        own.size += len(chunk)
+        if own.dropped or not self._hold(own, len(chunk)):
+            raise BodiesInFlight("Too many request bodies arrive at the same time. Try again in a second.")
+        own.held += len(chunk)
+        own.arrived.append(chunk)
+
+    def complete(self, own: ArrivingBody) -> bytes:
+        """The whole body, which counts until it is closed. Raises BodiesInFlight."""
+        if own.dropped:
+            raise BodiesInFlight("The body arrived too slowly while others waited. Try again in a second.")
+        own.complete = True
+        body = b"".join(own.arrived)
+        own.arrived.clear()
+        return body
+
+    def close(self, own: ArrivingBody) -> None:
+        """Its bytes are free. Once more does nothing."""
+        if own not in self._bodies:
+            return
+        del self._bodies[own]
+        own.release()
+        if own.size > WORTH_OF_BODY:
+            self._freed()
+
+    def _hold(self, own: ArrivingBody, more: int) -> bool:
         """Whether the pool of a body, or else the large one, has room for it to grow."""
         if own.pool is self._large:
             return self._large.take(more)
@@ -260,7 +280,7 @@ class BodyBudget:
             return True
         return fits and self._make_way(own, more) and self._reserved.take(more)
 
-    def _make_way(self, own: _ArrivingBody, more: int) -> bool:
+    def _make_way(self, own: ArrivingBody, more: int) -> bool:
         """Drops the oldest unfinished bodies of the reserved pool until there is room for one that grows."""
         for body in self._bodies:
             if body is not own and body.pool is self._reserved and not body.complete and body.held:

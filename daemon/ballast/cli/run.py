@@ -4,6 +4,7 @@ import gc
 import signal
 import threading
 import time
+from itertools import count
 from types import FrameType
 
 import structlog
@@ -16,6 +17,12 @@ from ballast.settings import Mode, Settings, SettingsFindings, examine, explain,
 from ballast.settings.model import variable
 from ballast.settings.prometheus import PRESETS
 from ballast.settings.sources import ORIGIN
+
+SETTLE = 60.0
+"""Seconds after which what stays is put aside from the garbage collector."""
+
+THOROUGH = 360
+"""Rounds of that after which all is looked at once."""
 
 logger = structlog.get_logger("ballast")
 
@@ -41,11 +48,26 @@ def run() -> None:
     try:
         daemon.start(stop)
         logger.info(f"serving on {daemon.url}")
-        gc.freeze()
-        stop.wait()
+        rest(stop)
     finally:
         daemon.stop()
     logger.info("stopped")
+
+
+def rest(stop: threading.Event) -> None:
+    """Until `stop`; meanwhile the garbage collector is kept from looking at what stays.
+
+    The facts of 5,000 nodes are 100,000 objects, and everything waits 50 ms whenever all of them are looked at, which
+    happened every 15 s. What became garbage among them is found after `THOROUGH` rounds.
+    """
+    gc.freeze()
+    for number in count(1):
+        if stop.wait(SETTLE):
+            return
+        if number % THOROUGH == 0:
+            gc.unfreeze()
+        gc.collect()
+        gc.freeze()
 
 
 def check_settings() -> tuple[Settings, tuple[str, ...]]:

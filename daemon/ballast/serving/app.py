@@ -59,6 +59,7 @@ def create_app(
             headers["content-encoding"] = "gzip"
         return Response(body, headers=headers | {"content-type": content_type})
 
+    extender = ExtenderRoutes(scheduling, SystemClock(), metrics, refusals, callers) if scheduling else None
     routes = [
         Route("/watcher", watcher.metrics, methods=["GET", "POST"]),
         Route("//watcher", watcher.metrics, methods=["GET", "POST"]),
@@ -66,7 +67,7 @@ def create_app(
         Route("/metrics", metrics_handler),
         Route("/livez", health.livez),
         Route("/readyz", health.readyz),
-        *(ExtenderRoutes(scheduling, SystemClock(), metrics, refusals, callers).routes() if scheduling else ()),
+        *(extender.routes() if extender else ()),
         *Api(board, answers).routes(),
         *page_api.routes(),
     ]
@@ -75,7 +76,7 @@ def create_app(
         around.append(Middleware(Reviewed, *reviewed, SystemClock(), refusals.count))
     if answers.leader is not None:
         around.append(Middleware(Standby, answers.leader))
-    return _app(routes, refusals, around)
+    return _app(routes, refusals, around, extender)
 
 
 def create_health_app(
@@ -91,10 +92,18 @@ def create_extender_app(
     metrics: Metrics, scheduling: Scheduling, refusals: Refusals, callers: Callers | None = None
 ) -> Starlette:
     """The extender alone."""
-    return _app(ExtenderRoutes(scheduling, SystemClock(), metrics, refusals, callers).routes(), refusals)
+    extender = ExtenderRoutes(scheduling, SystemClock(), metrics, refusals, callers)
+    return _app(extender.routes(), refusals, extender=extender)
 
 
-def _app(routes: list[Route], refusals: Refusals, middleware: Sequence[Middleware] = ()) -> Starlette:
+def _app(
+    routes: list[Route],
+    refusals: Refusals,
+    middleware: Sequence[Middleware] = (),
+    extender: ExtenderRoutes | None = None,
+) -> Starlette:
+    """`app.state.take` takes requests before ASGI does: what schedulers ask."""
+
     async def error(request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)
         if error.status_code < 500:
@@ -108,6 +117,8 @@ def _app(routes: list[Route], refusals: Refusals, middleware: Sequence[Middlewar
         max_body_size=MAX_BODY,
     )
     app.router.redirect_slashes = False
+    if extender is not None:
+        app.state.take = extender.take
     return app
 
 

@@ -78,7 +78,7 @@ class BrowserHosts:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """One request."""
-        if scope["type"] == "http" and _is_browser(headers := dict(scope["headers"])):
+        if scope["type"] == "http" and is_browser(headers := dict(scope["headers"])):
             name = _name(headers.get(b"host", b"").decode("latin-1"))
             if not self._own(name):
                 text = f"Host {name[:100]!r} is not this server. BALLAST_HTTP__ALLOWED_HOSTS={name[:100]} allows it."
@@ -97,7 +97,7 @@ class BrowserHosts:
         return True
 
 
-def _is_browser(headers: dict[bytes, bytes]) -> bool:
+def is_browser(headers: dict[bytes, bytes]) -> bool:
     """By more than the name, which a page may choose: no program that is meant to ask sends these headers."""
     return (
         headers.get(b"user-agent", b"").startswith(b"Mozilla/")

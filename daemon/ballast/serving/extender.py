@@ -1,8 +1,11 @@
 """`/scheduler/prioritize` and `/scheduler/filter`, the HTTP extender that kube-scheduler asks before it binds a pod."""
 
+from __future__ import annotations
+
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Protocol
 
 import numpy as np
@@ -11,15 +14,16 @@ from anyio import CapacityLimiter, to_thread
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
+from starlette.types import Scope
 
 from ballast.base.clock import Clock
-from ballast.base.errors import NOT_JSON, BallastError, UsageError
+from ballast.base.errors import NOT_JSON, BallastError, UsageError, without_frames
 from ballast.base.memory import BodiesInFlight, BodyBudget, FreedMemory
 from ballast.base.metrics import Metrics
 from ballast.base.text import printable
 from ballast.cluster.objects import wire
 from ballast.placement.choice import NEUTRAL
-from ballast.serving.callers import Callers
+from ballast.serving.callers import Callers, is_browser
 from ballast.serving.document import JSON
 from ballast.serving.extender_wire import FilterArgs, TooManyNames, filter_args, pod_bytes, prioritize_args
 from ballast.serving.host_index import Hosts, Named
@@ -49,7 +53,7 @@ AGE_HEADER, LAG_HEADER = "x-ballast-snapshot-age", "x-ballast-watch-lag"
 FAILED = "failed"
 """Why an answer is neutral after an unexpected exception."""
 
-_Answer = Callable[[], tuple[bytes, dict[str, str]]]
+_Decide = Callable[[], tuple[bytes, dict[str, str]]]
 
 _WHO = (
     "Who asks? Show the token as Authorization: Bearer or as /scheduler/TOKEN/prioritize, or a certificate; "
@@ -132,38 +136,84 @@ class ExtenderRoutes:
         self._neutral = metrics.extender_neutral
         self._seconds = metrics.extender_seconds
         self._refusals = refusals
-        self._budget = BodyBudget(freed=FreedMemory().give_back_later)
+        self.bodies = BodyBudget(freed=FreedMemory().give_back_later)
         self._one = CapacityLimiter(1)
         self._waiting = 0
+        self._verbs = {"prioritize": self.prioritize, "filter": self.filter}
 
     def routes(self) -> list[Route]:
         """Both paths, also with a token before the verb where callers may show one."""
         places = ["/scheduler", *(["/scheduler/{token:path}"] if self._callers and self._callers.takes_tokens else ())]
-        verbs = {"prioritize": self.prioritize, "filter": self.filter}
         return [
             Route(f"{place}/{verb}", handler, methods=["POST"], max_body_size=MAX_BODY)
             for place in places
-            for verb, handler in verbs.items()
+            for verb, handler in self._verbs.items()
         ]
 
     async def prioritize(self, request: Request) -> Response:
         """Scores nodes by the strategy of the settings, or by the one of `?profile=`."""
-        profile = request.query_params.get("profile")
-
-        def read(body: bytes) -> tuple[wire.Pod, _Answer]:
-            pod, names = prioritize_args(body)
-            return pod, lambda: self._prioritize(pod, names, profile)
-
-        return await self._respond("prioritize", request, read)
+        return await self._respond("prioritize", request)
 
     async def filter(self, request: Request) -> Response:
         """Rejects nodes that are too loaded."""
+        return await self._respond("filter", request)
 
-        def read(body: bytes) -> tuple[wire.Pod, _Answer]:
+    def take(self, scope: Scope) -> ArrivingRequest | None:
+        """A request that is answered without ASGI; None where the routes answer it.
+
+        Those are refused ones, and all that a scheduler does not send: other paths and methods, browsers, bodies of
+        unknown length or above `INLINE`.
+        """
+        before, _, verb = scope["path"].rpartition("/")
+        token = before.removeprefix("/scheduler").removeprefix("/")
+        known = before.startswith("/scheduler") and verb in self._verbs and scope["method"] == "POST"
+        if not known or (token and not (self._callers and self._callers.takes_tokens)):
+            return None
+        headers = dict(scope["headers"])
+        length = headers.get(b"content-length", b"")
+        if not length.isdigit() or len(length) > 7 or int(length) > INLINE or is_browser(headers):
+            return None
+        request = Request({**scope, "path_params": {"token": token}})
+        return None if self._refuse_caller(verb, request) else ArrivingRequest(self, verb, request, self.bodies)
+
+    def answer(self, verb: str, request: Request, body: bytes) -> Response | None:
+        """At once; None where it has to be waited for, as the watch may show the pod soon."""
+        began = self._clock.monotonic()
+        try:
+            if not _is_short(body):
+                return None
+            pod, decide = self._read(verb, request, body)
+            if self._scheduling.awaits(pod):
+                return None
+            return self._answered(verb, began, *decide())
+        except (BallastError, *NOT_JSON) as error:
+            return self.refuse(verb, error)
+
+    async def answer_later(self, verb: str, request: Request, body: bytes) -> Response:
+        """Waits for the watch, and reads what is long in a thread."""
+        began = self._clock.monotonic()
+        try:
+            inline = len(body) <= INLINE and _is_short(body)
+            read, one = self._read, self._one
+            pod, decide = (
+                read(verb, request, body)
+                if inline
+                else await to_thread.run_sync(read, verb, request, body, limiter=one)
+            )
+            await self._await_pod(pod)
+            answered, headers = decide() if inline else await to_thread.run_sync(decide, limiter=one)
+            return self._answered(verb, began, answered, headers)
+        except (BallastError, *NOT_JSON) as error:
+            error.__traceback__ = None  # Its frames hold the pod, in a circle with the future that carried it.
+            return self.refuse(verb, error)
+
+    def _read(self, verb: str, request: Request, body: bytes) -> tuple[wire.Pod, _Decide]:
+        if verb == "filter":
             args = filter_args(body)
             return args.pod, lambda: self._filter(args)
-
-        return await self._respond("filter", request, read)
+        profile = request.query_params.get("profile")
+        pod, names = prioritize_args(body)
+        return pod, lambda: self._prioritize(pod, names, profile)
 
     def _prioritize(self, pod: wire.Pod, names: Sequence[str], profile: str | None) -> tuple[bytes, dict[str, str]]:
         try:
@@ -184,30 +234,32 @@ class ExtenderRoutes:
             rejections = Rejections(neutral=FAILED)
         return args.answer(names, rejections.nodes), rejections.headers
 
-    async def _respond(
-        self, verb: str, request: Request, read: Callable[[bytes], tuple[wire.Pod, _Answer]]
-    ) -> Response:
+    async def _respond(self, verb: str, request: Request) -> Response:
+        if refusal := self._refuse_caller(verb, request):
+            return refusal()
+        try:
+            async with self.bodies.body(request) as body:
+                return await self.answer_later(verb, request, body)
+        except BallastError as error:
+            return self.refuse(verb, error)
+
+    def _refuse_caller(self, verb: str, request: Request) -> Callable[[], Response] | None:
+        """Makes the answer for a caller who may not ask, and for one that sends no JSON; None for others."""
         if self._callers is not None and not self._callers.lets_in(request):
-            return self._refuse(verb, UsageError(_WHO), 401)
+            return partial(self.refuse, verb, UsageError(_WHO), 401)
         kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
         if kind != JSON:
-            return self._refuse(verb, UsageError(f"Content-Type is {kind or 'missing'}; send application/json."), 415)
-        try:
-            async with self._budget.body(request) as body:
-                began = self._clock.monotonic()
-                inline = len(body) <= INLINE and pod_bytes(body) <= INLINE_POD
-                pod, answer = read(body) if inline else await to_thread.run_sync(read, body, limiter=self._one)
-                await self._await_pod(pod)
-                answered, headers = answer() if inline else await to_thread.run_sync(answer, limiter=self._one)
-        except (BallastError, *NOT_JSON) as error:
-            error.__traceback__ = None  # Its frames hold the pod, in a circle with the future that carried it.
-            return self._refuse(verb, error)
+            problem = f"Content-Type is {kind or 'missing'}; send application/json."
+            return partial(self.refuse, verb, UsageError(problem), 415)
+        return None
+
+    def _answered(self, verb: str, began: float, answer: bytes, headers: dict[str, str]) -> Response:
         self._seconds.labels(verb).observe(self._clock.monotonic() - began)
         neutral = headers.get(NEUTRAL_HEADER)
         self._requests.labels(verb, "neutral" if neutral else "answered").inc()
         if neutral:
             self._neutral.labels(neutral).inc()
-        return Response(answered, media_type=JSON, headers=headers)
+        return Response(answer, media_type=JSON, headers=headers)
 
     async def _await_pod(self, pod: wire.Pod) -> None:
         """Waits a moment for the watch, where room may be held for a pod that it has not shown yet."""
@@ -222,7 +274,8 @@ class ExtenderRoutes:
         finally:
             self._waiting -= 1
 
-    def _refuse(self, verb: str, error: Exception, status: int = 400) -> Response:
+    def refuse(self, verb: str, error: Exception, status: int = 400) -> Response:
+        """The refusal, counted."""
         message, headers = str(error), {"www-authenticate": "Bearer", "connection": "close"} if status == 401 else None
         if isinstance(error, BodiesInFlight):
             status, headers = 503, {"retry-after": "1", "connection": "close"}
@@ -233,3 +286,39 @@ class ExtenderRoutes:
         self._requests.labels(verb, "refused").inc()
         self._refusals.count(status)
         return JSONResponse({"error": printable(message)}, status_code=status, headers=headers)
+
+
+class ArrivingRequest:
+    """A request of which the head has come; its body follows in pieces. `close` it in any case."""
+
+    def __init__(self, routes: ExtenderRoutes, verb: str, request: Request, bodies: BodyBudget) -> None:
+        self._routes, self._verb, self._request = routes, verb, request
+        self._bodies, self._body = bodies, bodies.open()
+        self._problem: BallastError | None = None
+
+    def add(self, piece: bytes) -> None:
+        """Nothing more of a body is kept once there is no room for it."""
+        try:
+            if self._problem is None:
+                self._bodies.add(self._body, piece)
+        except BallastError as error:
+            self._problem = without_frames(error)
+
+    def answer(self) -> Response | Awaitable[Response]:
+        """Once the whole body has come."""
+        try:
+            if self._problem is not None:
+                raise self._problem
+            body = self._bodies.complete(self._body)
+        except BallastError as error:
+            return self._routes.refuse(self._verb, error)
+        answer = self._routes.answer(self._verb, self._request, body)
+        return self._routes.answer_later(self._verb, self._request, body) if answer is None else answer
+
+    def close(self) -> None:
+        """Frees the body."""
+        self._bodies.close(self._body)
+
+
+def _is_short(body: bytes) -> bool:
+    return pod_bytes(body) <= INLINE_POD

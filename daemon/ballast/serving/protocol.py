@@ -1,12 +1,17 @@
-"""uvicorn's HTTP protocol with limits of time and size: no client can hold a connection or fill the memory."""
+"""uvicorn's HTTP protocol with limits of time and size: no client can hold a connection or fill the memory.
+
+What schedulers ask leaves out ASGI: its tasks, queues and copies took as long as the answer.
+"""
 
 import asyncio
 import itertools
 from asyncio import TimerHandle
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Awaitable, Callable
+from typing import Any, Protocol, cast
 
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from starlette.responses import Response
+from starlette.types import Scope
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 
 from ballast.serving.callers import CERTIFIED
 
@@ -58,6 +63,23 @@ GRACE = 1.0
 _ticks = itertools.count()
 
 
+class Arriving(Protocol):
+    """A request that is answered without ASGI."""
+
+    def add(self, piece: bytes) -> None:
+        """A piece of its body."""
+
+    def answer(self) -> Response | Awaitable[Response]:
+        """Once the body is complete."""
+
+    def close(self) -> None:
+        """Called last, also where the client has gone."""
+
+
+Take = Callable[[Scope], Arriving | None]
+"""Of a request whose head has come; None leaves it to ASGI."""
+
+
 class BoundedProtocol(HttpToolsProtocol):
     """Drops connections that exceed `READ_TIMEOUT` or `WRITE_TIMEOUT`, and the oldest above `MAX_CONNECTIONS`.
 
@@ -67,11 +89,20 @@ class BoundedProtocol(HttpToolsProtocol):
     when it is complete: so the bytes that arrive are counted too.
     """
 
-    def __init__(self, *args: Any, refused: Callable[[int], object] = lambda code: None, **kwargs: Any) -> None:
+    def __init__(
+        self,
+        *args: Any,
+        refused: Callable[[int], object] = lambda code: None,
+        take: Take = lambda scope: None,
+        **kwargs: Any,
+    ) -> None:
         """`refused` is called with the status of each request that is no HTTP or whose headers are too large, and for
-        each client that sends too many."""
+        each client that sends too many; `take` with each request that nothing unusual is known of."""
         super().__init__(*args, **kwargs)
         self._on_refused = refused
+        self._take = take
+        self._arriving: Arriving | None = None
+        self._head_is_read = False
         self._in_headers = True
         self._began = False
         self._pending = 0
@@ -99,6 +130,7 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Cancels all timers."""
+        self._close_arriving()
         self._request_complete()
         self._end_writing()
         self._unset_keepalive_if_required()
@@ -168,14 +200,18 @@ class BoundedProtocol(HttpToolsProtocol):
         if self._hosts > 1:
             raise ValueError("a request with two hosts")
         if not self._oversized:
+            self._head_is_read = True
             super().on_headers_complete()
+            self._head_is_read = False
             if self.pipeline:
                 self._pipelined += self._header_bytes
 
     def on_body(self, body: bytes) -> None:
         """A part of the body is parsed."""
         self._body_bytes += len(body)
-        if not self._oversized:
+        if self._arriving is not None:
+            self._arriving.add(body)
+        elif not self._oversized:
             super().on_body(body)
             if self.pipeline:
                 self._pipelined += len(body)
@@ -195,7 +231,9 @@ class BoundedProtocol(HttpToolsProtocol):
         """The request is complete: its timer ends."""
         self._request_complete()
         self._in_headers = True
-        if not self._oversized:
+        if self._arriving is not None:
+            self._answer(self._arriving, self.cycle)
+        elif not self._oversized:
             super().on_message_complete()
 
     def pause_writing(self) -> None:
@@ -221,6 +259,50 @@ class BoundedProtocol(HttpToolsProtocol):
         if self.transport.get_write_buffer_size():
             self.transport.abort()
         super().timeout_keep_alive_handler()
+
+    def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
+        """uvicorn's own step from a request's head to its task, and from an answer to a request that waited for it."""
+        plain = self._head_is_read and cycle.keep_alive and not cycle.waiting_for_100_continue
+        if plain and not self.flow.write_paused:
+            self._arriving = self._take(cast(Scope, cycle.scope))
+        if self._arriving is None:
+            super()._start_asgi_task(cycle, app)
+
+    def _answer(self, arriving: Arriving, cycle: RequestResponseCycle) -> None:
+        self._arriving = None
+        answer = arriving.answer()
+        if isinstance(answer, Response):
+            arriving.close()
+            self._send(answer, cycle)
+            return
+        task = self.loop.create_task(self._answer_later(answer, arriving, cycle))
+        task.add_done_callback(self.tasks.discard)
+        self.tasks.add(task)
+
+    async def _answer_later(self, answer: Awaitable[Response], arriving: Arriving, cycle: RequestResponseCycle) -> None:
+        try:
+            self._send(await answer, cycle)
+        finally:
+            arriving.close()
+
+    def _send(self, answer: Response, cycle: RequestResponseCycle) -> None:
+        """Head and body in one call to the kernel, where it takes them."""
+        cycle.response_complete = True
+        if self.transport.is_closing():
+            return
+        closes = not cycle.keep_alive or answer.headers.get("connection") == "close"
+        lines = [b"%b: %b\r\n" % each for each in (*self.server_state.default_headers, *answer.raw_headers)]
+        if closes and "connection" not in answer.headers:
+            lines.append(b"connection: close\r\n")
+        self.transport.writelines((b"%b%b\r\n" % (STATUS_LINE[answer.status_code], b"".join(lines)), answer.body))
+        if closes:
+            self.transport.close()
+        self.on_response_complete()
+
+    def _close_arriving(self) -> None:
+        arriving, self._arriving = self._arriving, None
+        if arriving is not None:
+            arriving.close()
 
     def _count(self, size: int) -> None:
         self._header_bytes += size

@@ -43,7 +43,7 @@ LONG_REFUSAL = 2**16
 """Bytes of an error after which nobody reads on."""
 _ATTEMPTS = 3
 _REFUSAL = re.compile(rb'\s*\{\s*"status"\s*:\s*"error"')
-_REMARKS = re.compile(rb'"(?:warnings|infos)"\s*:')
+_REMARKS = (b'"warnings"', b'"infos"')
 _RETRIED_STATUS = frozenset((429, 502, 503, 504))
 
 
@@ -239,8 +239,9 @@ class HttpSession:
         """Masks what a server may repeat of the request: a refusal, or the warnings, which stand last."""
         if _REFUSAL.match(body):
             return self._mask(body)
-        remarks = _REMARKS.search(body)
-        return body[: remarks.start()] + self._mask(body[remarks.start() :]) if remarks else body
+        # A pattern for both would take twice as long, and no other thread runs meanwhile.
+        remarks = min((at for at in map(body.find, _REMARKS) if at >= 0), default=len(body))
+        return body[:remarks] + self._mask(body[remarks:]) if remarks < len(body) else body
 
     def _mask(self, body: bytes) -> bytes:
         return text.without_secrets(body, (*self._secrets, *self._sent()))

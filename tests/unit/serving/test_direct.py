@@ -1,0 +1,200 @@
+"""What schedulers ask is answered without ASGI, as by ASGI: byte for byte, in order, within the same bounds."""
+
+import contextlib
+import json
+import random
+import socket
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from starlette.applications import Starlette
+
+from ballast.base.memory import BodiesInFlight, BodyBudget
+from ballast.base.metrics import Metrics
+from ballast.serving.app import create_app
+from ballast.serving.server import Server
+from tests.unit.serving.test_extender import FORMS, POD, Fake
+from tests.worlds.board import LOOPBACK, board_of
+from tests.worlds.daemons import until
+
+NAMES = json.dumps(FORMS[0]).encode()
+LONG = json.dumps({"Pod": POD, "NodeNames": [f"node-{number:05d}.internal" for number in range(8000)]}).encode()
+
+
+@contextlib.contextmanager
+def serving(fake: Fake) -> Iterator[tuple["Client", BodyBudget]]:
+    """A client, and what the bodies of its requests share."""
+    app = create_app(board_of(None), Metrics(), fake)
+    server = Server(app, LOOPBACK)
+    try:
+        with socket.create_connection(("127.0.0.1", server.start()), timeout=30) as connection:
+            yield Client(connection), app.state.take.__self__.bodies
+    finally:
+        server.stop()
+
+
+def request(body: bytes, verb: str = "prioritize", *, chunked: bool = False, more: bytes = b"") -> bytes:
+    """One that ASGI answers if `chunked`."""
+    head = b"POST /scheduler/%b HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n%b" % (verb.encode(), more)
+    if chunked:
+        chunk = b"%x\r\n%b\r\n" % (len(body), body) if body else b""
+        return head + b"Transfer-Encoding: chunked\r\n\r\n" + chunk + b"0\r\n\r\n"
+    return head + b"Content-Length: %d\r\n\r\n%b" % (len(body), body)
+
+
+class Client:
+    def __init__(self, connection: socket.socket) -> None:
+        self.socket = connection
+        self._unread = b""
+
+    def answer(self) -> tuple[bytes, dict[bytes, bytes], bytes]:
+        """(status line, headers but the date, body)"""
+        while b"\r\n\r\n" not in self._unread:
+            self._receive()
+        head, _, self._unread = self._unread.partition(b"\r\n\r\n")
+        status, *lines = head.split(b"\r\n")
+        headers = dict(line.split(b": ", 1) for line in lines)
+        while len(self._unread) < int(headers[b"content-length"]):
+            self._receive()
+        size = int(headers[b"content-length"])
+        body, self._unread = self._unread[:size], self._unread[size:]
+        headers.pop(b"date", None)
+        return status, headers, body
+
+    def ended(self) -> bool:
+        return self.socket.recv(1) == b""
+
+    def _receive(self) -> None:
+        got = self.socket.recv(65536)
+        assert got, self._unread
+        self._unread += got
+
+
+@pytest.fixture
+def passed_on(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Paths of the requests that ASGI answered."""
+    paths: list[str] = []
+    handle = Starlette.__call__
+
+    async def noted(self: Starlette, scope: Any, receive: Any, send: Any) -> None:
+        paths.append(scope["path"])
+        await handle(self, scope, receive, send)
+
+    monkeypatch.setattr(Starlette, "__call__", noted)
+    return paths
+
+
+@pytest.mark.parametrize("awaited", [0, 3])
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("prioritize", NAMES),
+        ("prioritize", LONG),
+        ("prioritize", json.dumps(FORMS[1]).encode()),
+        ("prioritize?profile=load-variation", NAMES),
+        ("prioritize?profile=nonsense", NAMES),
+        ("prioritize", b""),
+        ("prioritize", b"{"),
+        ("prioritize", b'{"Pod":{"metadata":{"name":"%b"},"spec":{}},"NodeNames":["a"]}' % (b"p" * 1000)),
+        ("filter", NAMES),
+        ("filter", json.dumps(FORMS[1]).encode()),
+        ("filter", b"[]"),
+    ],
+)
+def test_both_ways_give_the_same_answer(path: str, body: bytes, awaited: int, passed_on: list[str]) -> None:
+    fake = Fake()
+    with serving(fake) as (client, bodies):
+        fake.awaited = awaited
+        client.socket.sendall(request(body, path))
+        direct = client.answer()
+        assert passed_on == []
+        fake.awaited = awaited
+        client.socket.sendall(request(body, path, chunked=True))
+        assert client.answer() == direct
+        assert passed_on == [f"/scheduler/{path.partition('?')[0]}"]
+        assert bodies.held == 0
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_the_bytes_may_arrive_in_any_pieces(seed: int) -> None:
+    dice = random.Random(seed)
+    sent = request(NAMES) + request(LONG, "filter") + request(NAMES, chunked=True) + request(NAMES)
+    with serving(Fake()) as (client, _):
+        client.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        cuts = sorted(dice.sample(range(len(sent)), 30))
+        for start, end in zip([0, *cuts], [*cuts, len(sent)], strict=True):
+            client.socket.sendall(sent[start:end])
+        answers = [client.answer() for _ in range(4)]
+    assert [status for status, _, _ in answers] == [b"HTTP/1.1 200 OK"] * 4
+    assert answers[0] == answers[2] == answers[3]
+    assert len(json.loads(answers[1][2])["NodeNames"]) == 7999
+
+
+def test_a_pod_that_is_waited_for_holds_up_the_requests_behind_it() -> None:
+    fake = Fake()
+    fake.awaited = 4
+    with serving(fake) as (client, _):
+        client.socket.sendall(request(NAMES) + request(NAMES, "filter") + b"GET /livez HTTP/1.1\r\nHost: x\r\n\r\n")
+        answers = [client.answer()[2] for _ in range(3)]
+    assert answers[0].startswith(b"[")
+    assert answers[1].startswith(b'{"NodeNames"')
+    assert b"FailedNodes" not in answers[2]
+
+
+def test_a_caller_that_wants_the_connection_closed_gets_that() -> None:
+    with serving(Fake()) as (client, _):
+        client.socket.sendall(request(NAMES, more=b"Connection: close\r\n"))
+        status, headers, _ = client.answer()
+        assert (status, headers[b"connection"]) == (b"HTTP/1.1 200 OK", b"close")
+        assert client.ended()
+
+
+@pytest.mark.parametrize("waits", [False, True])
+def test_a_caller_that_goes_leaves_nothing_behind(waits: bool) -> None:
+    asked = threading.Event()
+
+    class Waiting(Fake):
+        def awaits(self, pod: Any) -> bool:
+            asked.set()
+            return waits
+
+    with serving(Waiting()) as (client, bodies):
+        client.socket.sendall(request(LONG) if waits else request(LONG)[:-1])
+        until(asked.is_set if waits else lambda: bodies.held > 0)
+        client.socket.close()
+        until(lambda: not bodies.held)
+
+
+def test_a_body_for_which_there_is_no_room_is_503() -> None:
+    with serving(Fake()) as (client, bodies):
+        with contextlib.suppress(BodiesInFlight):
+            while True:
+                other = bodies.open()
+                bodies.add(other, b"x" * 2**20)
+                bodies.complete(other)
+        client.socket.sendall(request(LONG))
+        status, headers, body = client.answer()
+        assert status == b"HTTP/1.1 503 Service Unavailable"
+        assert (headers[b"retry-after"], headers[b"connection"]) == (b"1", b"close")
+        assert b"Too many request bodies" in body
+        assert client.ended()
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        request(NAMES).replace(b"POST", b"GET"),
+        request(NAMES).replace(b"/scheduler/", b"/scheduler/token/"),
+        request(NAMES).replace(b"application/json", b"text/plain"),
+        request(NAMES, more=b"Expect: 100-continue\r\n"),
+        request(NAMES, more=b"User-Agent: Mozilla/5.0\r\n"),
+        request(b"x" * 2**20 + b"x"),
+    ],
+)
+def test_what_no_scheduler_sends_is_left_to_asgi(sent: bytes, passed_on: list[str]) -> None:
+    with serving(Fake()) as (client, _):
+        client.socket.sendall(sent)
+        client._receive()
+    assert len(passed_on) == 1
