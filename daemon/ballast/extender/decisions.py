@@ -12,7 +12,7 @@ from ballast.answers.views import NodeScore
 from ballast.base.clock import Clock
 from ballast.base.metrics import Metrics
 from ballast.cluster.objects import wire
-from ballast.cluster.objects.decoding import Shared, give_way, to_pod
+from ballast.cluster.objects.decoding import Shared, give_way, pool_of_shapes, to_pod
 from ballast.cluster.watch import WATCH_SILENT
 from ballast.extender.reservations import ExtenderReservations
 from ballast.extender.snapshot_state import SnapshotState
@@ -87,6 +87,7 @@ class ExtenderService:
         self.siblings: Mapping[str, Mapping[str, float]] = {}
         self._settings, self._clock, self._board, self._pods_age = settings, clock, board, pods_age
         self._lock, self._never = threading.Lock(), threading.Event()
+        self._shapes = pool_of_shapes()
         outcomes = {outcome: metrics.extender_decisions.labels(outcome) for outcome in OUTCOMES}
         self._rejections = metrics.extender_rejections.labels("load")
         self._assumed = AssumedPods(settings.assume_for, lambda outcome: outcomes[outcome].inc(), claim)
@@ -353,9 +354,15 @@ class ExtenderService:
             return state, strategy.score(state.model.fleet, STANDARD if strategy.needs_pod else None)
 
     def _arriving(self, pod: wire.Pod) -> Pod:
-        """The pod as the watch shows it, else as the scheduler sends it. No value of the request is kept."""
+        """The pod as the watch shows it, else as the scheduler sends it.
+
+        Of a request its shape alone is kept, while a decision holds it: what is known of a shape is found by it.
+        """
         shown = self._assumed.waiting(pod.metadata.uid)
-        return self._assumed.claimed(shown or to_pod(pod, Shared(), lambda key: key in ANNOTATIONS))
+        if shown is None:
+            with self._lock:
+                shown = to_pod(pod, Shared(self._shapes), lambda key: key in ANNOTATIONS)
+        return self._assumed.claimed(shown)
 
     def _unusable(self, strategy: Strategy) -> str | None:
         """Why a strategy cannot decide now."""

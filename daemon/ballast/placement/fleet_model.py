@@ -194,9 +194,15 @@ class FleetModel:
 
         `stays` are pods and when they left (Unix seconds), inf while they are there. Returns those that matter.
         """
-        recent = [(held, until) for held, until in stays if self.expected_use.recent(_presence(0, held, until))]
-        there = ((self.rows[held.node], held, until) for held, until in recent if held.node in self.rows)
-        self.expected_use.measure(self.fleet.node_amounts(), [_presence(*stay) for stay in there])
+        known, recent = self.expected_use, list[tuple[Held, float]]()
+        presences = list[Presence]()
+        for held, until in stays:
+            presence = _presence(self.rows.get(held.node, -1), held, until)
+            if known.recent(presence):
+                recent.append((held, until))
+                if presence.row >= 0:
+                    presences.append(presence)
+        known.measure(self.fleet.node_amounts(), presences)
         return recent
 
     def stay(self, held: Held, until: float = math.inf, sign: int = 1) -> bool:

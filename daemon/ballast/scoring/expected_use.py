@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple, Protocol
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from ballast.model.sample import Floats, Ints
 from ballast.model.shape import Shape
@@ -110,17 +111,21 @@ class RecentPods:
         shows some of what the node has, and of these together most of what they are requested: elsewhere what is
         used may be anybody's, and the ratio before stays.
         """
-        pods = list(pods)
+        pods = list(pods)  # As arrays: schedulers wait meanwhile, and after a burst there are thousands.
+        rows = np.array([pod.row for pod in pods], np.int64)
+        shares = self._unseen([pod.since for pod in pods], [pod.until for pod in pods])
+        placed = {key: demand(shape).placed for key, shape in {id(pod.shape): pod.shape for pod in pods}.items()}
         for name, (used, requested, allocatable) in amounts.items():
-            shown = requested.astype(float)
-            for pod in pods:
-                shown[pod.row] -= self._unseen(pod) * demand(pod.shape).placed.get(name, 0)
+            asked = np.array([placed[id(pod.shape)].get(name, 0) for pod in pods], float)
+            shown = requested - np.bincount(rows, shares * asked, len(requested))
             evident = (used > 0) & (shown > EVIDENT * allocatable)
             total = float(shown[evident].sum())
             if total > SHOWN * float(requested[evident].sum()):
                 self._ratios[name] = min(max(float(used[evident].sum()) / total, LEAST), MOST)
-        for pod in pods:
-            self.count(pod)
+        uses = np.array([self._of(pod.shape, pod.owner) for pod in pods]).reshape(-1, len(RESOURCES))
+        for name, use in zip(RESOURCES, uses.T, strict=True):
+            sums = self._sums[name]
+            sums += np.bincount(rows, shares * use, len(sums))
 
     def recent(self, pod: Presence) -> bool:
         """Whether the window does not show exactly what a pod uses now; later it always will."""
@@ -129,17 +134,18 @@ class RecentPods:
 
     def count(self, pod: Presence, sign: int = 1) -> None:
         """Adds a pod; with sign -1 takes it back."""
-        share = sign * self._unseen(pod)
+        share = sign * float(self._unseen(pod.since, pod.until))
         if share:
             for name, use in zip(RESOURCES, self._of(pod.shape, pod.owner), strict=True):
                 self._sums[name][pod.row] += share * use
 
-    def _unseen(self, pod: Presence) -> float:
+    def _unseen(self, since: ArrayLike, until: ArrayLike) -> Floats:
         """The share of its use to add: what runs now less what the window shows, from -1 to 1."""
+        stays = np.equal(until, np.inf)
         if not self.seconds:
-            return float(pod.since >= self.end and pod.until == np.inf)
-        begin, end = max(pod.since, self.end - self.seconds), min(pod.until, self.end)
-        return float(pod.until == np.inf) - max(end - begin, 0.0) / self.seconds
+            return np.asarray(stays & np.greater_equal(since, self.end), float)
+        shown = np.minimum(until, self.end) - np.maximum(since, self.end - self.seconds)
+        return np.asarray(stays - np.maximum(shown, 0.0) / self.seconds)
 
     def _of(self, shape: Shape, owner: str) -> tuple[float, float]:
         measured = self._siblings.get(owner)

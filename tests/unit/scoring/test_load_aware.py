@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ballast.model.shape import ContainerShape, shape_of
+from ballast.model.shape import ContainerShape, Shape, shape_of
 from ballast.scoring.demand import units
 from ballast.scoring.expected_use import NodeAmounts, Presence, RecentPods
 from ballast.scoring.fleet import Placed
@@ -20,6 +20,7 @@ LOADS = load(a={"cpu": 60, "memory": 10}, b={"cpu": 10, "memory": 10})
 SMALL = pod({"cpu": "1", "memory": "64Mi"})
 CPU = shape_of([ContainerShape({"cpu": 1.0})])
 GIB = 2.0**30
+LARGE = shape_of([ContainerShape({"cpu": 3.0, "memory": GIB})])
 
 
 def criterion(*amounts: float) -> Criterion:
@@ -132,6 +133,21 @@ def test_a_pod_is_expected_to_use_of_its_request_what_the_cluster_does() -> None
     assert pods().of(limited, "", "cpu") == 200
     siblings = RecentPods(1, 0.0, 900.0, {"rs": {"cpu": 2.0}})
     assert (siblings.of(CPU, "rs", "cpu"), siblings.of(CPU, "other", "cpu")) == (2000, 1000)
+
+
+@given(
+    st.lists(
+        st.tuples(st.integers(0, 1), st.sampled_from([CPU, LARGE]), st.floats(0, 1100), st.floats(0, 1100)), max_size=9
+    )
+)
+def test_many_pods_count_as_one_after_the_other(drawn: list[tuple[int, Shape, float, float]]) -> None:
+    presences = [Presence(row, shape, "", since, until or math.inf) for row, shape, since, until in drawn]
+    many = pods(*presences)
+    single = RecentPods(2, 1000.0, 900.0, ratios=many.ratios)
+    for presence in filter(single.recent, presences):
+        single.count(presence)
+    for name in ("cpu", "memory"):
+        assert many.unseen(name) == pytest.approx(single.unseen(name))
 
 
 @pytest.mark.parametrize(

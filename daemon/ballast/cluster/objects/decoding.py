@@ -415,6 +415,11 @@ class Pool(Generic[K, V]):
         self._sweep_at = max(LEAST, len(self.held) * 5 // 4)
 
 
+def pool_of_shapes() -> Pool[bytes, Shape]:
+    """Of pods, by what they say of resources."""
+    return Pool(_OTHERS)
+
+
 def _reference_counts(held: Mapping[K, V]) -> list[int]:
     """Of each value; the counting itself adds a few, always as many."""
     return list(map(getrefcount, held.values()))
@@ -426,12 +431,13 @@ _HELD_ONCE = _reference_counts({None: object()})[0]
 class Shared:
     """The pools of one reader, which may be asked by one thread."""
 
-    def __init__(self) -> None:
+    def __init__(self, shapes: Pool[bytes, Shape] | None = None) -> None:
+        """`shapes` are those of another reader of the same thread."""
         self.misses = 0
         """How many label sets, shapes, templates and owners were not held yet."""
         self._strings: Pool[str, str] = Pool(_STRINGS, by_itself=True)
         self._mappings: Pool[tuple[tuple[str, str], ...], Mapping[str, str]] = Pool(_OTHERS)
-        self._shapes: Pool[bytes, Shape] = Pool(_OTHERS)
+        self._shapes: Pool[bytes, Shape] = shapes or pool_of_shapes()
         self._templates: Pool[Hashable, Template] = Pool(_OTHERS)
         self._owners: Pool[tuple[str, str, str, bool, str], Owner] = Pool(_OTHERS)
 
