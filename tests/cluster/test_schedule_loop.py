@@ -9,7 +9,7 @@ import json
 import math
 import os
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -63,6 +63,9 @@ class Heard:
 
     def filter(self, pod: wire.Pod, names: Sequence[str]) -> Rejections:
         return self._service.filter(pod, names)
+
+    def follow(self, busy: Callable[[], bool]) -> None:
+        pass
 
     def awaits(self, pod: wire.Pod) -> bool:
         return self._service.awaits(pod)

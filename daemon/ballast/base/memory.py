@@ -224,6 +224,10 @@ class BodyBudget:
         """Bytes held now."""
         return self._large.held + self._reserved.held
 
+    def busy(self) -> bool:
+        """Whether a body arrives or is being answered. May be asked from any thread."""
+        return bool(self._bodies)
+
     @asynccontextmanager
     async def body(self, request: Request) -> AsyncIterator[bytes]:
         """The whole body. Raises BodiesInFlight, and what the stream raises (413, a client that is gone)."""

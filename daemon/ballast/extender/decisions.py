@@ -45,6 +45,9 @@ BATCH = 25
 PAUSE = 0.0005
 """Seconds after each batch, for waiting requests."""
 
+PAUSES = 10
+"""Such pauses at most, about as long as an answer takes: a caller may be slow."""
+
 OFTEN = 100
 """The pod profiles are learned again after this many arrivals, earlier at the start."""
 
@@ -88,6 +91,7 @@ class ExtenderService:
         self._settings, self._clock, self._board, self._pods_age = settings, clock, board, pods_age
         self._lock, self._never = threading.Lock(), threading.Event()
         self._shapes = pool_of_shapes()
+        self._busy: Callable[[], bool] = lambda: False
         outcomes = {outcome: metrics.extender_decisions.labels(outcome) for outcome in OUTCOMES}
         self._rejections = metrics.extender_rejections.labels("load")
         self._assumed = AssumedPods(settings.assume_for, lambda outcome: outcomes[outcome].inc(), claim)
@@ -195,13 +199,19 @@ class ExtenderService:
         self._renew()
 
     def give_way(self) -> None:
-        """Called between the pieces of long work: lets waiting decisions run if schedulers ask."""
-        if not self.in_use():
-            give_way()
-            return
-        with self._lock:
-            pass
-        self._clock.wait(self._never, PAUSE)
+        """Called between the pieces of long work: requests under way come first.
+
+        Work that went on beside them would take the interpreter at each of their array operations.
+        """
+        give_way()
+        for _ in range(PAUSES):
+            if not self._busy():
+                return
+            self._clock.wait(self._never, PAUSE)
+
+    def follow(self, busy: Callable[[], bool]) -> None:
+        """`busy` tells from now on whether a request arrives or is being answered."""
+        self._busy = busy
 
     def put(self, item: Pod) -> None:
         """The watch shows a pod."""

@@ -1,6 +1,6 @@
 """The job `publishing`: what nodes carry follows the newest snapshot."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 
 from ballast.base.errors import ClusterError
@@ -17,12 +17,13 @@ from ballast.settings import Mode, Settings
 class PublishingJob:
     """One round of patches per cycle."""
 
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: Context, between: Callable[[], object] = lambda: None) -> None:
+        """`between` is called between the pieces of a plan."""
         self._context = context
         settings = context.settings
         keys = NodeKeys.of(settings.publishing.prefix, settings.publishing.label_prefix)
         every = settings.publishing.every(settings.telemetry)
-        planner = LabelPlanner(keys, label_rules(settings), f"{context.namespace}/{settings.lease.name}")
+        planner = LabelPlanner(keys, label_rules(settings), f"{context.namespace}/{settings.lease.name}", between)
         self._keys = keys
         self._counting = False
         self.publisher = Publisher(context.api, context.writer, context.clock, keys, planner, interval=every)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Protocol
@@ -22,6 +22,9 @@ from ballast.publishing.node_keys import TAINT_EFFECT, NodeKeys, window_annotati
 from ballast.windows.band import STEPS, Band
 from ballast.windows.debounce import Classifier, HysteresisSwitch
 from ballast.windows.node_lives import NodeKey, node_keys
+
+PIECE = 20
+"""Nodes, whose labels take about 2 ms to plan."""
 
 UNKNOWN = "unknown"
 GAP_INTERVALS = 2.5
@@ -126,9 +129,14 @@ class LabelPlanner:
     under an old name begins with what it carries itself.
     """
 
-    def __init__(self, keys: NodeKeys, rules: LabelRules, identity: str = "") -> None:
-        """`identity` tells this Ballast from another one; the annotation carries it."""
+    def __init__(
+        self, keys: NodeKeys, rules: LabelRules, identity: str = "", between: Callable[[], object] = lambda: None
+    ) -> None:
+        """`identity` tells this Ballast from another one; the annotation carries it. `between` is called after each
+        `PIECE` nodes, so that those who wait for the interpreter have their turn.
+        """
         self.identity = identity
+        self._pause = between
         self._keys = keys
         self._rules = rules
         self._tracks: dict[NodeKey, _Track] = {}
@@ -169,6 +177,7 @@ class LabelPlanner:
         labels: list[NodeChange] = []
         refreshes: list[NodeChange] = []
         for row, key in enumerate(keys):
+            self._between(row)
             name = key[0]
             if name in foreign and (foreign[name] or not known[row] or scores.get(name) is None):
                 del self._tracks[key]
@@ -189,6 +198,10 @@ class LabelPlanner:
                 if change is not None:
                     withdrawals.append(change)
         return withdrawals + labels + refreshes
+
+    def _between(self, row: int) -> None:
+        if row % PIECE == 0:
+            self._pause()
 
     def _publish(
         self,

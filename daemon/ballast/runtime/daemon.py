@@ -108,7 +108,7 @@ class Daemon:
         self.power = power_build.build(context, policies, board, self._feeds) if policies else None
         self.eviction = eviction_build.build(context, self.extender.reservations, reader.source, board, self.power)
         self.batch = batch_job.build(context, self.extender.reservations, board)
-        self.publishing = PublishingJob(context)
+        self.publishing = PublishingJob(context, self.extender.give_way)
         self.crane = crane.build(context, chosen.policy, reader.source)
         self._reader = reader
         self._snapshots = SnapshotJob(

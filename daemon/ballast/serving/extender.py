@@ -117,6 +117,9 @@ class Scheduling(Protocol):
     def awaits(self, pod: wire.Pod) -> bool:
         """Whether room may be held for this pod, which the watch has not shown yet."""
 
+    def follow(self, busy: Callable[[], bool]) -> None:
+        """`busy` tells from now on whether a request arrives or is being answered."""
+
 
 class ExtenderRoutes:
     """The handlers.
@@ -137,6 +140,7 @@ class ExtenderRoutes:
         self._seconds = metrics.extender_seconds
         self._refusals = refusals
         self.bodies = BodyBudget(freed=FreedMemory().give_back_later)
+        scheduling.follow(self.bodies.busy)
         self._one = CapacityLimiter(1)
         self._waiting = 0
         self._verbs = {"prioritize": self.prioritize, "filter": self.filter}

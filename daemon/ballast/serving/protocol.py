@@ -63,7 +63,7 @@ GRACE = 1.0
 _ticks = itertools.count()
 
 
-class Arriving(Protocol):
+class DirectRequest(Protocol):
     """A request that is answered without ASGI."""
 
     def add(self, piece: bytes) -> None:
@@ -76,7 +76,7 @@ class Arriving(Protocol):
         """Called last, also where the client has gone."""
 
 
-Take = Callable[[Scope], Arriving | None]
+Take = Callable[[Scope], DirectRequest | None]
 """Of a request whose head has come; None leaves it to ASGI."""
 
 
@@ -101,7 +101,7 @@ class BoundedProtocol(HttpToolsProtocol):
         super().__init__(*args, **kwargs)
         self._on_refused = refused
         self._take = take
-        self._arriving: Arriving | None = None
+        self._arriving: DirectRequest | None = None
         self._head_is_read = False
         self._in_headers = True
         self._began = False
@@ -268,7 +268,7 @@ class BoundedProtocol(HttpToolsProtocol):
         if self._arriving is None:
             super()._start_asgi_task(cycle, app)
 
-    def _answer(self, arriving: Arriving, cycle: RequestResponseCycle) -> None:
+    def _answer(self, arriving: DirectRequest, cycle: RequestResponseCycle) -> None:
         self._arriving = None
         answer = arriving.answer()
         if isinstance(answer, Response):
@@ -279,7 +279,9 @@ class BoundedProtocol(HttpToolsProtocol):
         task.add_done_callback(self.tasks.discard)
         self.tasks.add(task)
 
-    async def _answer_later(self, answer: Awaitable[Response], arriving: Arriving, cycle: RequestResponseCycle) -> None:
+    async def _answer_later(
+        self, answer: Awaitable[Response], arriving: DirectRequest, cycle: RequestResponseCycle
+    ) -> None:
         try:
             self._send(await answer, cycle)
         finally:

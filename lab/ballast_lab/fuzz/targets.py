@@ -128,6 +128,9 @@ class _Scheduling:
     def filter(self, pod: wire.Pod, names: Sequence[str]) -> Rejections:
         return Rejections(dict.fromkeys(names[:1], "no"))
 
+    def follow(self, busy: Callable[[], bool]) -> None:
+        pass
+
     def awaits(self, pod: wire.Pod) -> bool:
         return False
 

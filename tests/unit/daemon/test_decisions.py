@@ -1,7 +1,6 @@
 """Decisions with a snapshot, a watch and a clock in the hands of the test."""
 
 import json
-import threading
 from collections import Counter
 from typing import Any
 
@@ -14,6 +13,7 @@ from ballast.base.metrics import Metrics
 from ballast.cluster.objects import wire
 from ballast.cluster.objects.decoding import Shared, to_pod
 from ballast.cluster.watch import WATCH_SILENT
+from ballast.extender import decisions
 from ballast.extender.decisions import ExtenderService
 from ballast.model.shape import ContainerShape, shape_of
 from ballast.model.snapshot import Snapshot
@@ -254,21 +254,17 @@ def test_what_was_asked_for_lately_is_at_hand_after_each_renewal(monkeypatch: py
     assert computed
 
 
-def test_long_work_waits_for_a_decision_where_schedulers_ask() -> None:
+def test_long_work_waits_for_a_request_that_is_under_way_but_not_for_a_slow_caller() -> None:
     world = ExtenderWorld(snapshot([0.1, 0.1, 0.1]))
-    with world.service._lock:
-        world.service.give_way()  # nobody asks: nothing to wait for
-    world.chosen("a", N3)
-    ended = threading.Event()
-
-    def work() -> None:
-        world.service.give_way()
-        ended.set()
-
-    with world.service._lock:
-        threading.Thread(target=work, daemon=True).start()
-        assert not ended.wait(0.05)
-    assert ended.wait(60)
+    world.service.give_way()  # nobody asks: nothing to wait for
+    under_way = [True, True, False, False]
+    world.service.follow(lambda: under_way.pop(0))
+    world.service.give_way()
+    assert under_way == [False]
+    looks: list[bool] = []
+    world.service.follow(lambda: bool(looks.append(True)) or True)
+    world.service.give_way()
+    assert len(looks) == decisions.PAUSES
 
 
 def test_decisions_survive_the_next_snapshot_and_other_nodes() -> None:

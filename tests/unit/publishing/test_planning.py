@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from ballast.model.node import Node
 from ballast.publishing.freeze import Freeze
-from ballast.publishing.label_plan import LabelPlanner, NodeChange, PublishedKeys
+from ballast.publishing.label_plan import PIECE, LabelPlanner, NodeChange, PublishedKeys
 from ballast.publishing.node_keys import window_annotation, window_end
 
 from .worlds import KEYS, RULES, snapshot_of
@@ -41,6 +41,19 @@ def run(
         plans.append(planner.plan(snapshot, {"a": score}, state, CALM, cycle * step))
         state = applied(state, plans[-1])
     return plans, state["a"]
+
+
+def test_a_plan_of_many_nodes_is_made_in_pieces() -> None:
+    names, pauses = [f"n{number}" for number in range(2 * PIECE + 1)], list[int]()
+    planner = LabelPlanner(KEYS, RULES, between=lambda: pauses.append(1))
+    plan = planner.plan(
+        snapshot_of(dict.fromkeys(names, (0.5, 0.1)), at=START),
+        dict.fromkeys(names, 74),
+        dict.fromkeys(names, NOTHING),
+        CALM,
+        0.0,
+    )
+    assert (len(plan), len(pauses)) == (len(names), 3)
 
 
 def test_a_first_known_node_gets_everything_in_one_patch() -> None:

@@ -3,7 +3,7 @@
 import json
 import random
 import socket
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from typing import Any
 
@@ -48,6 +48,9 @@ class Fake:
         self.asked.append((pod, list(names), profile))
         points = np.full(len(names), 5)
         return Priorities(Hosts(NAMES).named(names).priorities(points, None if self.neutral else 0), self.neutral)
+
+    def follow(self, busy: Callable[[], bool]) -> None:
+        pass
 
     def awaits(self, pod: wire.Pod) -> bool:
         self.awaited -= 1
