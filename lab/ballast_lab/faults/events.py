@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
+from urllib.parse import parse_qs, urlsplit
 
 import yaml
 
@@ -89,11 +90,13 @@ class Event:
 
 
 def parse(lines: Iterable[bytes]) -> Iterator[Event]:
-    """The writes of daemons under faults, as the log has them."""
+    """The writes of daemons under faults, as the log has them; what the API server only tried (`dryRun`) is none."""
     marker = f'"{AGENT}/'.encode()
     for line in lines:
         if line.endswith(b"\n") and marker in line:
-            yield event(json.loads(line))
+            raw = json.loads(line)
+            if "All" not in parse_qs(urlsplit(raw["requestURI"]).query).get("dryRun", ()):
+                yield event(raw)
 
 
 def event(raw: Mapping[str, Any]) -> Event:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
-from ballast_lab.faults.forwarder import Then, When
+from ballast_lab.faults.forwarder import RETRY_AFTER, Then, When
 from ballast_lab.faults.replica import FAKETIME, Gear, Replica
 
 if TYPE_CHECKING:
@@ -85,6 +85,23 @@ class Downgrade(Upgrade):
         lane.succeed(Gear(source=self.source))
 
 
+class Rollback(Fault):
+    """Evictions rest then until their rates are free again, which takes longer than a cell."""
+
+    name, about = "rollback", "once all is done, `ballast-state` is what it was then; SIGKILL, another daemon starts"
+
+    def fits(self, part: str, kind: str, when: When) -> bool:
+        return part != "eviction" and kind != "endpoint"
+
+    def act(self, lane: Lane, victim: Replica) -> Then:
+        lane.remember_state()
+        return Then.GO_ON
+
+    def finish(self, lane: Lane, victim: Replica) -> None:
+        lane.settle()
+        lane.roll_back()
+
+
 class Pause(Fault):
     name, about = "pause", f"SIGSTOP, SIGCONT after {_SHORT:g} s"
 
@@ -156,6 +173,15 @@ class Drip(Fault):
 
     def finish(self, lane: Lane, victim: Replica) -> None:
         time.sleep(_SHORT)
+
+
+class RetryAfter(Fault):
+    """Before the write, or instead of the answer to one that was done: a proxy may refuse either."""
+
+    name, about = "retry-after", f"429 with a Retry-After of {RETRY_AFTER} s"
+
+    def act(self, lane: Lane, victim: Replica) -> Then:
+        return Then.REFUSE
 
 
 class Delay(Fault):
@@ -240,7 +266,7 @@ class Shared(Fault):
 APISERVER = Shared("api-server", "SIGKILL of the API server, and its restart")
 ETCD = Shared("etcd", "compaction up to now, SIGKILL of etcd, and its restart")
 _ALL: tuple[Fault, ...] = (
-    *(Kill(), Pause(), Freeze(), Cut(), Split(), Delay(), Drip(), APISERVER, ETCD),
+    *(Kill(), Pause(), Freeze(), Cut(), Split(), Delay(), Drip(), RetryAfter(), Rollback(), APISERVER, ETCD),
     *(Clock("clock+1h", 3600), Clock("clock-1h", -3600), Disk(), Upgrade(), Downgrade(), SecondRelease()),
 )
 FAULTS: dict[str, Fault] = {each.name: each for each in _ALL}

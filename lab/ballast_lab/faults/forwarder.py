@@ -20,6 +20,8 @@ from ballast_lab.faults.events import AGENT, kind_of
 
 _DRIP = 0.05
 """Seconds between two bytes."""
+RETRY_AFTER = 20
+"""Seconds that a refusal asks for."""
 _HOP = frozenset({"connection", "transfer-encoding", "content-length", "host", "user-agent", "keep-alive"})
 
 
@@ -36,6 +38,7 @@ class Then(StrEnum):
     GO_ON = "go on"
     CUT = "cut"
     DRIP = "drip"
+    REFUSE = "refuse"
 
 
 @dataclass
@@ -154,15 +157,20 @@ def _handler(forwarder: Forwarder) -> type[BaseHTTPRequestHandler]:
             kind = ""
             if self.command != "GET":
                 kind = kind_of(self.command, self.path, json.loads(body) if body else None)
-            self._held(kind, When.BEFORE)
+            if self._held(kind, When.BEFORE) is Then.REFUSE:
+                self._refuse()
+                return
             answer = self._asked(body)
             if answer.chunked and self.command == "GET":
                 self._stream(answer)
                 return
             content = answer.read()
-            drips = self._held(kind, When.AFTER, answer.status) is Then.DRIP
+            then = self._held(kind, When.AFTER, answer.status)
+            if then is Then.REFUSE:
+                self._refuse()
+                return
             self._head(answer, len(content))
-            self._send(content, drips)
+            self._send(content, then is Then.DRIP)
 
         def _held(self, kind: str, when: When, status: int = 0) -> Then:
             point = forwarder.met(kind, when) if kind else None
@@ -203,6 +211,22 @@ def _handler(forwarder: Forwarder) -> type[BaseHTTPRequestHandler]:
                     self.send_header(key, value)
             self.send_header(*(("Transfer-Encoding", "chunked") if length is None else ("Content-Length", str(length))))
             self.end_headers()
+
+        def _refuse(self) -> None:
+            status = {
+                "kind": "Status",
+                "apiVersion": "v1",
+                "status": "Failure",
+                "code": 429,
+                "reason": "TooManyRequests",
+            }
+            content = json.dumps(status).encode()
+            self.send_response_only(429)
+            self.send_header("Retry-After", str(RETRY_AFTER))
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(content)))
+            self.end_headers()
+            self.wfile.write(content)
 
         def _stream(self, answer: http.client.HTTPResponse) -> None:
             self._head(answer, None)

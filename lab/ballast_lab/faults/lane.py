@@ -39,6 +39,7 @@ class Lane:
         self.kills = 0
         self.lease_removed: list[float] = []
         self.outcomes: list[Outcome] = []
+        self._saved: dict[str, str] = {}
         self._dice = random.Random(f"{seed} {self.name}")
         self._started = 0
 
@@ -101,6 +102,20 @@ class Lane:
         leader.gone()
         self._remove_lease()
         self.leader = self.start(gear)
+
+    def remember_state(self) -> None:
+        """What `ballast-state` holds now."""
+        self._saved = self.part.state()
+
+    def roll_back(self) -> None:
+        """The leader is killed, `ballast-state` is as it was remembered, and another daemon waits for the Lease."""
+        leader = self._leader
+        self.killed(leader)
+        leader.gone()
+        path = f"/api/v1/namespaces/{self.part.namespace}/configmaps/ballast-state"
+        self.api.put(path, {**self.api.get(path), "data": self._saved})
+        self.leader = self.start(Gear())
+        self._leads(self.leader, self.part.namespace)
 
     def kill_again(self) -> None:
         """The successors too, at the next write of a random kind, until all is done or `_AGAIN` have died."""

@@ -110,6 +110,14 @@ def test_the_second_write_is_cut_off(server: Server, forwarder: Forwarder, when:
     assert patch(forwarder) == 200
 
 
+@pytest.mark.parametrize(("when", "arrived"), [(When.BEFORE, 0), (When.AFTER, 1)])
+def test_a_write_is_refused_or_said_to_be(server: Server, forwarder: Forwarder, when: When, arrived: int) -> None:
+    forwarder.arm(Failpoint("labels", when, lambda: Then.REFUSE))
+    assert patch(forwarder) == 429
+    assert len(server.seen) == arrived
+    assert patch(forwarder) == 200
+
+
 def test_another_kind_is_left_alone(forwarder: Forwarder) -> None:
     point = Failpoint("taint", When.BEFORE, lambda: Then.CUT)
     forwarder.arm(point)

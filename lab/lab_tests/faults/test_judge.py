@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ballast_lab.faults.events import Event
+from ballast_lab.faults.events import AGENT, Event, parse
 from ballast_lab.faults.judge import PROMISES, Final, Rules, judged, returned
 
 PREFIX = "l0.ballast.dev"
@@ -329,3 +329,18 @@ def test_what_is_not_given_back_is_found(kept: str) -> None:
 
 def test_every_promise_has_a_planted_fault() -> None:
     assert {*PLANTED.values(), "returned"} == set(PROMISES)
+
+
+def test_what_the_api_server_only_tried_is_no_write() -> None:
+    log = {
+        "verb": "create",
+        "userAgent": f"{AGENT}/l0.1",
+        "objectRef": {"resource": "pods", "namespace": "x", "name": "web-trial"},
+        "requestReceivedTimestamp": "2026-01-01T00:00:00Z",
+        "stageTimestamp": "2026-01-01T00:00:00Z",
+    }
+    lines = [
+        json.dumps({**log, "requestURI": f"/api/v1/namespaces/x/pods{query}"}).encode() + b"\n"
+        for query in ("?dryRun=All", "", "?dryRun=All&fieldManager=ballast")
+    ]
+    assert [event.subject for event in parse(lines)] == ["pods:x/web-trial"]
