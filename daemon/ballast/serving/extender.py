@@ -168,10 +168,11 @@ class ExtenderRoutes:
         Those are refused ones, and all that a scheduler does not send: other paths and methods, browsers, bodies of
         unknown length or above `INLINE`.
         """
-        before, _, verb = scope["path"].rpartition("/")
-        token = before.removeprefix("/scheduler").removeprefix("/")
-        known = before.startswith("/scheduler") and verb in self._verbs and scope["method"] == "POST"
-        if not known or (token and not (self._callers and self._callers.takes_tokens)):
+        place, _, verb = scope["path"].rpartition("/")
+        token = place[len("/scheduler/") :]
+        by_token = self._callers is not None and self._callers.takes_tokens and place == f"/scheduler/{token}"
+        known = verb in self._verbs and (place == "/scheduler" or by_token)
+        if not known or scope["method"] != "POST":
             return None
         headers = dict(scope["headers"])
         length = headers.get(b"content-length", b"")

@@ -9,6 +9,7 @@ from asyncio import TimerHandle
 from collections.abc import Awaitable, Callable
 from typing import Any, Protocol, cast
 
+import structlog
 from starlette.responses import Response
 from starlette.types import Scope
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
@@ -60,6 +61,7 @@ HEADERS_PIECE = 4 * 1024
 GRACE = 1.0
 """Seconds that running answers have at shutdown."""
 
+log = structlog.get_logger("ballast")
 _ticks = itertools.count()
 
 
@@ -270,7 +272,10 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def _answer(self, arriving: DirectRequest, cycle: RequestResponseCycle) -> None:
         self._arriving = None
-        answer = arriving.answer()
+        try:
+            answer = arriving.answer()
+        except Exception:
+            answer = _fail()
         if isinstance(answer, Response):
             arriving.close()
             self._send(answer, cycle)
@@ -284,6 +289,8 @@ class BoundedProtocol(HttpToolsProtocol):
     ) -> None:
         try:
             self._send(await answer, cycle)
+        except Exception:
+            self._send(_fail(), cycle)
         finally:
             arriving.close()
 
@@ -347,6 +354,12 @@ class BoundedProtocol(HttpToolsProtocol):
         if self._writing is not None:
             self._writing.cancel()
             self._writing = None
+
+
+def _fail() -> Response:
+    """After an unexpected exception, which is being handled: as ASGI answers."""
+    log.exception("a request could not be answered")
+    return Response(b"Internal Server Error", 500, {"connection": "close"}, "text/plain")
 
 
 _MESSAGE = f"The headers are above {MAX_HEADER_BYTES:,} bytes or {MAX_HEADERS} in number.".encode()

@@ -95,6 +95,12 @@ def test_others_are_refused_and_counted(path: str, headers: dict[str, str], with
     assert "ted to" not in shown + answer.body.decode()
 
 
+@pytest.mark.parametrize("place", [PATH.replace("/scheduler/", "/scheduler"), "/schedulers", "/x/scheduler"])
+def test_a_path_that_only_resembles_the_extender_s_is_unknown(place: str, with_token: ExtenderSettings) -> None:
+    with serving(with_token) as port:
+        assert post(port, f"{place}/prioritize", authorization=f"Bearer {TOKEN}").status == 404
+
+
 def test_no_body_is_read_of_a_stranger(with_token: ExtenderSettings) -> None:
     with serving(with_token) as port:
         connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)

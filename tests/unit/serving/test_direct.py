@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+import structlog
 from starlette.applications import Starlette
 
 from ballast.base.memory import BodiesInFlight, BodyBudget
@@ -151,6 +152,24 @@ def test_a_caller_that_wants_the_connection_closed_gets_that() -> None:
         assert client.ended()
 
 
+@pytest.mark.parametrize("looks", [0, 1])
+def test_a_defect_is_told_and_keeps_no_body(looks: int) -> None:
+    class Broken(Fake):
+        def awaits(self, pod: Any) -> bool:
+            self.awaited += 1
+            if self.awaited > looks:
+                raise ZeroDivisionError
+            return True
+
+    with serving(Broken()) as (client, bodies), structlog.testing.capture_logs() as told:
+        client.socket.sendall(request(LONG))
+        status, headers, _ = client.answer()
+        assert (status, headers[b"connection"]) == (b"HTTP/1.1 500 Internal Server Error", b"close")
+        assert client.ended()
+        until(lambda: not bodies.busy())
+    assert [line["event"] for line in told] == ["a request could not be answered"]
+
+
 @pytest.mark.parametrize("waits", [False, True])
 def test_a_caller_that_goes_leaves_nothing_behind(waits: bool) -> None:
     asked = threading.Event()
@@ -187,6 +206,8 @@ def test_a_body_for_which_there_is_no_room_is_503() -> None:
     [
         request(NAMES).replace(b"POST", b"GET"),
         request(NAMES).replace(b"/scheduler/", b"/scheduler/token/"),
+        request(NAMES).replace(b"/scheduler/", b"/schedulers/"),
+        request(NAMES).replace(b"/scheduler/", b"/scheduler//"),
         request(NAMES).replace(b"application/json", b"text/plain"),
         request(NAMES, more=b"Expect: 100-continue\r\n"),
         request(NAMES, more=b"User-Agent: Mozilla/5.0\r\n"),
