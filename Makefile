@@ -4,6 +4,8 @@ BIN := $(VENV)/bin
 RUN := $(VENV)/.run
 DEV := $(VENV)/.dev
 DOCS := $(VENV)/docs
+# Tests start Python hundreds of times: without compiled files each start compiles the project and every test again.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: demo dist rehearse test test-slow coverage test-cluster test-deep test-hostile test-faults fuzz soak check bench results docs lock clean image chart sbom advisories
 
@@ -15,10 +17,10 @@ rehearse: $(RUN)  ## what Ballast would have done over the recorded day of the d
 	$(BIN)/python -m webbrowser build/rehearsal/report.html
 
 test: $(DEV)  ## the core, and the shell with fakes: two minutes
-	HYPOTHESIS_PROFILE=quick $(BIN)/pytest -n 4 -m "not slow" tests/unit $(ARGS)
+	HYPOTHESIS_PROFILE=quick $(BIN)/pytest -n 3 --dist worksteal -m "not slow" tests/unit $(ARGS)
 
 test-slow: $(DEV)  ## the rest of what needs Python, a browser or helm, and properties at length
-	$(BIN)/pytest -n 2 --timeout 600 -m "slow or hypothesis" $(ARGS)
+	$(BIN)/pytest -n 2 --dist worksteal --timeout 600 -m "slow or hypothesis" $(ARGS)
 
 coverage: $(DEV)  ## test-slow in twice the time, and how much of the code it runs
 	$(MAKE) test-slow ARGS="--cov --cov-report= $(ARGS)"

@@ -1,11 +1,15 @@
-"""The profile of all properties, the folders whose tests are slow since they talk to a whole simulated cluster, and the
-priority of the planning process: with its own it has nothing while tests fill the machine.
+"""The profile of all properties, the folders whose tests are slow since they talk to a whole simulated cluster, the
+priority of the planning process (with its own it has nothing while tests fill the machine), and what ends sooner here.
 """
 
+import asyncio
+import gc
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+import uvicorn.server
 from hypothesis import settings
 
 from ballast.planning import process
@@ -15,11 +19,21 @@ SLOW = [Path(__file__).parent / folder for folder in ("contract", "unit/doctor")
 
 process.COMMAND = (sys.executable, "-c", "from ballast.planning.worker import main; main()")
 
+# uvicorn waits for two tenths of a second before it stops, and tests stop a thousand servers.
+uvicorn.server.asyncio = SimpleNamespace(**vars(asyncio) | {"sleep": lambda seconds: asyncio.sleep(seconds / 10)})  # type: ignore[assignment]
+
 settings.register_profile(PROFILE, parent=examples(derandomize=PROFILE == "quick"))
 settings.load_profile(PROFILE)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    slow = {path: any(folder in path.parents for folder in SLOW) for path in {item.path for item in items}}
     for item in items:
-        if any(folder in item.path.parents for folder in SLOW):
+        if slow[item.path]:
             item.add_marker(pytest.mark.slow)
+
+
+def pytest_collection_finish() -> None:
+    """The collector need not look at thousands of collected tests again and again."""
+    gc.collect()
+    gc.freeze()

@@ -56,6 +56,7 @@ class Stuck(io.StringIO):
         return super().write(text)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", ["json", "text"])
 def test_a_reader_that_stands_still_holds_nobody_up(form: Any) -> None:
     stream, dropped = Stuck(), itertools.count()

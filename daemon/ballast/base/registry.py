@@ -1,8 +1,10 @@
 """What other packages add through entry points: strategies, checks, planners, presets, commands."""
 
 import inspect
+import sys
 from collections.abc import Callable, Collection, Iterator
-from importlib.metadata import EntryPoint, entry_points
+from functools import lru_cache
+from importlib.metadata import EntryPoint, EntryPoints, entry_points
 from typing import Any, ClassVar, Generic, TypeVar, get_args, get_origin, get_type_hints
 
 from ballast.base.errors import UsageError
@@ -59,7 +61,7 @@ class Registry(Generic[T]):
         return _refusal(point, reason)
 
     def _points(self) -> list[EntryPoint]:
-        return sorted(entry_points(group=self.group), key=lambda point: (point.name, point.value))
+        return sorted(installed(self.group, tuple(sys.path)), key=lambda point: (point.name, point.value))
 
     def _point(self, name: str) -> EntryPoint | None:
         return next((point for point in self._points() if point.name == name), None)
@@ -72,6 +74,12 @@ class Registry(Generic[T]):
         if problem := violation(loaded, self._protocol):
             raise _refusal(point, problem)
         return loaded
+
+
+@lru_cache(maxsize=32)
+def installed(group: str, path: tuple[str, ...]) -> EntryPoints:
+    """The entry points of a group on this path (`sys.path`); finding them reads a file of each package."""
+    return entry_points(group=group)
 
 
 def violation(value: object, protocol: Any) -> str:

@@ -1,9 +1,11 @@
 """Cron expressions of five fields: minute, hour, day of month, month, day of week; as crontab(5) has them."""
 
 import re
+from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta, tzinfo
+from functools import lru_cache
 
 ALLOWED = (
     'five fields "minute hour day month weekday", such as "0 22 * * mon-fri": *, numbers, names of months and days, '
@@ -72,33 +74,36 @@ class Cron:
         today, earliest = datetime.fromtimestamp(at, zone).date(), datetime.fromtimestamp(at - within, zone).date()
         # A skipped time may fall on the day after the one that it was written for.
         for back in range((today - earliest).days + 2):
-            begun = [begin for begin in self._of_day(today - back * _ONE_DAY, zone) if begin <= at]
-            if begun:
-                return max(begun) if max(begun) >= at - within else None
+            begins = self._of_day(today - back * _ONE_DAY, zone)
+            if begun := bisect_right(begins, at):
+                return begins[begun - 1] if begins[begun - 1] >= at - within else None
         return None
 
     def following(self, at: float, zone: tzinfo) -> float | None:
         """The first beginning after `at`; None where the calendar ends."""
         today = datetime.fromtimestamp(at, zone).date()
         for ahead in range(-1, AHEAD):
-            later = [begin for begin in self._of_day(today + ahead * _ONE_DAY, zone) if begin > at]
-            if later:
-                return min(later)
+            begins = self._of_day(today + ahead * _ONE_DAY, zone)
+            begun = bisect_right(begins, at)
+            if begun < len(begins):
+                return begins[begun]
         return None
 
-    def _of_day(self, day: date, zone: tzinfo) -> Iterator[float]:
-        if not self._includes(day):
-            return
-        for hour in self.hours:
-            for minute in self.minutes:
-                wall = datetime.combine(day, time(hour, minute), zone)
-                yield wall.astimezone(UTC).timestamp()
-                if self.every_hour:
-                    yield wall.replace(fold=1).astimezone(UTC).timestamp()
+    def _of_day(self, day: date, zone: tzinfo) -> list[float]:
+        return _begins_of_day(self, day, zone) if self._includes(day) else []
 
     def _includes(self, day: date) -> bool:
         of_month, of_week = day.day in self.days, day.isoweekday() % 7 in self.weekdays
         return day.month in self.months and (of_month or of_week if self.either else of_month and of_week)
+
+
+@lru_cache(maxsize=32)
+def _begins_of_day(cron: Cron, day: date, zone: tzinfo) -> list[float]:
+    """Ascending Unix seconds. One that comes each minute is asked thousands of times about the same day."""
+    walls = [datetime.combine(day, time(hour, minute), zone) for hour in cron.hours for minute in cron.minutes]
+    if cron.every_hour:
+        walls += [wall.replace(fold=1) for wall in walls]
+    return sorted(wall.astimezone(UTC).timestamp() for wall in walls)
 
 
 def _numbers(field: str, name: str, lowest: int, highest: int, names: dict[str, int]) -> Iterator[int]:

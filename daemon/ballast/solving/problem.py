@@ -75,7 +75,7 @@ class Problem:
     """Sentences about what the problem leaves out."""
 
 
-def arrange(
+def arrange(  # noqa: PLR0913 (each is a table of the problem by name)
     nodes: Sequence[str],
     pods: Sequence[str],
     resources: Sequence[str],

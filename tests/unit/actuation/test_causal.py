@@ -120,18 +120,21 @@ COURSES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", COURSES)
 def test_an_effect_that_came_never_stops_a_planner(name: str) -> None:
     verdicts = [judged(COURSES[name], 1.0, seed) for seed in range(100)]
     assert [verdict.ineffective for verdict in verdicts if verdict.ineffective or verdict.failed] == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["steady", "waves", "steady while all rise", "slow to start", "falling"])
 def test_an_effect_that_did_not_come_is_found(name: str) -> None:
     verdicts = [judged(COURSES[name], 0.0, seed) for seed in range(100)]
     assert sum(verdict.failed and ("n0", "cpu") in verdict.ineffective for verdict in verdicts) >= 95
 
 
+@pytest.mark.slow
 def test_the_interval_holds_the_truth() -> None:
     for truth in (0.0, 0.5, 1.0, 1.5):
         verdicts = [judged(COURSES["steady"], truth, seed) for seed in range(100)]

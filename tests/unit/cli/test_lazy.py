@@ -47,12 +47,14 @@ def imported_by(*arguments: str) -> set[str]:
     return set(json.loads(done.stderr.splitlines()[-1]))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("arguments", ["--help", "-h", "--version", "plan -h", "power -h", "experiment -h"])
 def test_help_imports_nothing_of_the_daemon(arguments: str) -> None:
     found = imported_by(*arguments.split())
     assert sorted(found & {*HEAVY, *DAEMON}) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", ["status", "top"])
 def test_live_commands_import_no_client_of_kubernetes(command: str) -> None:
     found = imported_by(command, "--url", "http://127.0.0.1:1")
@@ -61,6 +63,7 @@ def test_live_commands_import_no_client_of_kubernetes(command: str) -> None:
     assert sorted(found & unused) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", ["profile labels", "profile extender", "config show"])
 def test_a_command_about_settings_imports_these_alone(command: str) -> None:
     found = imported_by(*command.split())
@@ -68,6 +71,7 @@ def test_a_command_about_settings_imports_these_alone(command: str) -> None:
     assert not found & {"numpy", "scipy", "kubernetes", "uvicorn", "requests", "ballast.runtime", "ballast.serving"}
 
 
+@pytest.mark.slow
 def test_the_daemon_imports_no_library_that_no_setting_needs() -> None:
     code = "import json, sys, ballast.cli.run, ballast.runtime.daemon; print(json.dumps(sorted(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)

@@ -224,6 +224,7 @@ def faults(draw: st.DrawFn) -> list[Fault]:
     return drawn
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(3600)
 @given(faults())
 @examples(1000)
@@ -235,6 +236,7 @@ def test_a_tenth_of_the_nodes_changes_no_byte_of_the_others(drawn: list[Fault]) 
     assert all(snapshot.states.silent_share <= 0.1 for snapshot in taken)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_each_kind_of_lie_stays_where_it_is(kind: str) -> None:
     for now, before in zip(published(snapshots([Fault(3, kind, RESOURCES, 1, CYCLES)])), expected(), strict=True):

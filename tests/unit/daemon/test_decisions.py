@@ -393,6 +393,7 @@ def busiest(lag: int, *, proved: bool = False, forged: int = 0, count: int = 500
     return max(placed.values())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("lag", "most"), [(1, 1.5), (2, 1.5), (4, 1.5), (7, 1.5), (20, 1.5), (100, 1.5), (500, 2.0)])
 @pytest.mark.parametrize("proved", [False, True])
 def test_a_late_watch_piles_no_burst_on_a_node(lag: int, most: float, proved: bool) -> None:
@@ -405,11 +406,13 @@ def test_nor_where_each_request_lists_15000_names(lag: int, most: float) -> None
     assert busiest(lag, listed=15_000) <= most * busiest(0)
 
 
+@pytest.mark.slow
 def test_forged_pods_do_not_pile_up_others_either() -> None:
     assert busiest(100, forged=3) <= 2 * busiest(0)
     assert busiest(0, forged=3) == busiest(0), "a pod that the watch shows is scored as if nobody had asked"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["gated", "huge", "unseen", "finished"])
 @pytest.mark.parametrize("name", ["load-aware", "load-variation", "dominant-residual", "blend"])
 def test_a_thousand_pods_that_never_run_move_no_score_of_others(kind: str, name: str) -> None:
@@ -497,6 +500,7 @@ def used(seconds: float) -> Counter[str]:
     return counts
 
 
+@pytest.mark.slow
 def test_a_late_snapshot_steers_less_the_later_it_is() -> None:
     nodes = [len(used(seconds)) for seconds in (0, 40, 60, 75, 89, 90)]
     assert nodes[:2] == [1, 1]

@@ -154,6 +154,7 @@ kills = st.lists(st.tuples(st.integers(0, 4), st.booleans()), max_size=6)
 hands = st.lists(st.tuples(st.sampled_from(["ns/t0", "ns/t1"]), st.integers(0, 30)), max_size=6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("at_once", [1, 100])
 @examples
 @given(feeds(20), kills, hands, st.integers(100, 2000), st.booleans())

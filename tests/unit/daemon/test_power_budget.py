@@ -56,6 +56,7 @@ def test_the_open_plan_has_names_and_absolute_counts(one: PowerRun) -> None:
     assert found["status"] == "open"
 
 
+@pytest.mark.slow
 def test_a_constant_feed_writes_nothing_for_a_day(one: PowerRun) -> None:
     one.tick(1000)
     written = one.keys.writes
@@ -338,6 +339,7 @@ def test_someone_elses_change_is_counted_once_and_kept(one: PowerRun) -> None:
 kills = st.lists(st.tuples(st.integers(0, 4), st.booleans()), max_size=6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("at_once", [1, 100])
 @examples
 @given(feeds(40), kills, st.floats(100, 2000).map(round), st.booleans())

@@ -159,6 +159,7 @@ def fleet(count: int, prefix: str = "n", **kind: object) -> list[Exporter]:
     return [Exporter(f"{prefix}{i:03d}", phase=i % 15 / 1.5, **kind) for i in range(count)]  # type: ignore[arg-type]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("there", "more"), [(100, 50), (10, 3), (100, 26), (4, 40)])
 def test_joiners_freeze_nothing_and_are_known_by_their_own_life(there: int, more: int) -> None:
     cluster = Cluster(fleet(there))
@@ -176,6 +177,7 @@ def test_joiners_freeze_nothing_and_are_known_by_their_own_life(there: int, more
     assert all(cluster.flips[each.name] == 1 for each in joiners)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("life", [33 * MINUTE, 50 * MINUTE])
 def test_a_cluster_of_short_lived_nodes_is_never_frozen(life: float) -> None:
     cluster = Cluster(fleet(10))
@@ -193,6 +195,7 @@ def test_a_cluster_of_short_lived_nodes_is_never_frozen(life: float) -> None:
     assert cluster.frozen == 0
 
 
+@pytest.mark.slow
 def test_churn_and_one_burst_do_not_stick() -> None:
     cluster = Cluster(fleet(100))
     cluster.run(5 * MINUTE)
@@ -206,6 +209,7 @@ def test_churn_and_one_burst_do_not_stick() -> None:
     assert cluster.frozen == 0
 
 
+@pytest.mark.slow
 def test_a_lost_zone_does_not_freeze_the_rest_neither_when_it_comes_back() -> None:
     cluster = Cluster(fleet(100))
     cluster.run(20 * MINUTE)
@@ -261,6 +265,7 @@ def test_a_dead_source_at_the_start_freezes_at_once_and_writes_nothing() -> None
     assert cluster.state("n000") == NodeState.SILENT
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("pace", [15.0, 30.0, 60.0, 120.0])
 @pytest.mark.parametrize("interval", [30.0, 15.0])
 def test_slow_scrapes_with_losses_flip_nothing(pace: float, interval: float) -> None:

@@ -251,6 +251,7 @@ class Pacing(FakeSource):
         return Reading(self.name, at, dict.fromkeys(wanted, samples))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("interval", "step"), [(1.0, 15.0), (15.0, 15.0), (30.0, 15.0), (1.0, 60.0)])
 @pytest.mark.parametrize("phase", [0.0, 0.5, 0.9])
 def test_metrics_server_is_known_at_its_own_pace(interval: float, step: float, phase: float) -> None:

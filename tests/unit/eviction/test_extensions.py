@@ -52,7 +52,7 @@ def install(monkeypatch: pytest.MonkeyPatch) -> Iterator[Install]:
         vars(module).update(objects)
         monkeypatch.setitem(sys.modules, "others", module)
         points = EntryPoints(EntryPoint(name, f"others:{name}", group) for name in objects)
-        monkeypatch.setattr(registries, "entry_points", lambda group: points.select(group=group))
+        monkeypatch.setattr(registries, "installed", lambda group, path: points.select(group=group))
         registry.planners.cache_clear()
 
     yield add

@@ -83,6 +83,7 @@ def moves(
     return list(steps)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("hold", [1, 30], ids=["each sample", "each window"])
 @pytest.mark.parametrize("noise", [0.02, 0.1])
 @pytest.mark.parametrize(("nodes", "each"), WORLDS)

@@ -249,6 +249,7 @@ def test_whatever_happens_the_sums_are_those_of_what_is_held(steps: list[tuple])
         assert booked.of_owner(uid) == Counter(each.node for each in held if each.owner == uid)
 
 
+@pytest.mark.slow
 def test_shapes_that_are_gone_are_forgotten() -> None:
     model = FleetModel(snapshot([0.1]))
     for number in range(REMEMBERED + 10):

@@ -211,6 +211,7 @@ def test_of_equal_nodes_a_replica_goes_where_none_of_its_workload_is() -> None:
     assert [step.node for step in plan.steps] == ["n1"]
 
 
+@pytest.mark.slow
 def test_a_very_large_batch_is_planned_in_parts() -> None:
     shape = shape_of([ContainerShape({"cpu": 0.001})])
     pods = [Pod("a", f"p{n:04d}", uid=f"u{n}", shape=shape, gates=GATE, created=float(n)) for n in range(MOST + 5)]

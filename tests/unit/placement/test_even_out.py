@@ -65,6 +65,7 @@ def steepest(layout: Layout, **more: Any) -> tuple[list[PlannedMove], float]:
     return steps, sigma(layout, standing.load)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [0, 1])
 @pytest.mark.parametrize("limit", [24, None], ids=["a tenth of the pods", "any number"])
 def test_many_moves_leave_less_than_the_steepest(seed: int, limit: int | None) -> None:
@@ -105,6 +106,7 @@ def test_each_move_pays_by_itself_and_all_gain_no_less(seed: int, limit: int | N
     assert sum(step.gain - step.cost for step in steps) >= sum(step.gain - step.cost for step in before) - 1e-12
 
 
+@pytest.mark.slow
 def test_drafts_count_against_no_limit() -> None:
     layout = uneven(12, 20, 0)
     workloads = [Workload("ReplicaSet", "a", each.name, each.uid, replicas=40) for each in OWNERS]

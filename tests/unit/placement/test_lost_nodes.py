@@ -31,6 +31,7 @@ def _world(seed: int) -> tuple[RoomLeft, Reserve]:
     return RoomLeft.of(placement, some, peak), Reserve(placement, some, 1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("near", [2, 64])
 def test_lost_nodes_hold_as_if_each_was_looked_at_alone(near: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reserve, "NEAR", near)

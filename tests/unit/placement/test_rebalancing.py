@@ -100,6 +100,7 @@ def test_no_step_is_an_offer_that_siblings_have_closed(seed: int) -> None:
         replayed.move(step.pod, step.target)
 
 
+@pytest.mark.slow
 @examples(15)
 @given(st.integers(0, 2**32 - 1))
 def test_the_shortlist_loses_nothing(seed: int) -> None:
@@ -168,6 +169,7 @@ def test_what_nobody_knows_the_use_of_stays() -> None:
     assert walk(layout, 10.0) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("moves", "kind", "left"), [(30, (1,), 0.70), (150, (1,), 0.30), (30, (1, 2, 4), 0.82), (150, (1, 2, 4), 0.45)]
 )

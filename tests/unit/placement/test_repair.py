@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping
 
 import msgspec
 import numpy as np
+import pytest
 
 from ballast.model.node import Node, Taint
 from ballast.model.pod import Pod
@@ -164,6 +165,7 @@ class Oracle:
         return found
 
 
+@pytest.mark.slow
 def test_every_fault_that_a_move_can_mend_is_mended_and_none_is_made() -> None:
     seen = 0
     for seed in range(WORLDS):

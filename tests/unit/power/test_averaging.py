@@ -32,6 +32,7 @@ def test_the_mean_of_what_held() -> None:
     assert Average(Fraction(0)).add(Fraction(0), Fraction(7)) == 7
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("lag", [60, 300, 600])
 def test_nothing_swings_when_both_are_averaged_alike(lag: int) -> None:
     """A limit of 1000 W is shared with others, who go from 300 to 450 W after an hour; 20 W a replica."""

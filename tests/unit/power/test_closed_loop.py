@@ -84,6 +84,7 @@ def test_a_late_meter_is_no_reason_to_take_away_more(lag: int) -> None:
     assert (result.ticks[-1].total, result.actions) == (39, 2)
 
 
+@pytest.mark.slow
 @so_many(40)
 @given(
     st.floats(0.5, 2),

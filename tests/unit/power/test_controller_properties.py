@@ -267,6 +267,7 @@ def test_a_step_is_never_larger_than_its_limit(levels: list[float], percent: int
     assert close(one, run.ticks[-1].total, ideal)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("variant", list(STEPS))
 def test_a_constant_feed_writes_nothing_for_a_day(variant: str) -> None:
     one = policy(**{**STEPS[variant], "nominal": None})

@@ -65,6 +65,7 @@ def carbon(seed: int, number: int) -> list[tuple[int, float]]:
     return rows
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("watts", [50, 700])
 def test_a_day_planned_ahead_keeps_its_volume_in_the_cleanest_hours(seed: int, watts: int) -> None:
@@ -98,6 +99,7 @@ def test_minima_are_kept_and_paid_for_in_bad_hours() -> None:
     assert all((tick.drawn or 0) <= (tick.allowed or 0) for tick in run.ticks)
 
 
+@pytest.mark.slow
 def test_energy_waits_for_the_sun_that_a_schedule_tells() -> None:
     sun = [5000.0 if 10 <= quarter / 4 < 14 else 0.0 for quarter in range(96)]
     rows = [(quarter * QUARTER, watts) for quarter, watts in enumerate(sun)]
@@ -111,6 +113,7 @@ def test_energy_waits_for_the_sun_that_a_schedule_tells() -> None:
     assert max(tick.total for tick in first.ticks) == 98
 
 
+@pytest.mark.slow
 @properties.examples(20)
 @given(st.data())
 def test_a_period_never_uses_more_than_its_energy(data: st.DataObject) -> None:
@@ -168,6 +171,7 @@ def tick(one: PowerPolicy, state: ControllerState, at: int, **known: object) -> 
     return observe(one, state, sample, {"ns/t0": 100}, autoscaled=scaled).state.committed()
 
 
+@pytest.mark.slow
 def test_what_runs_is_metered_and_not_what_might_and_the_meter_goes_before() -> None:
     one = policy(independents=SITE, energy={"kWh": 12})
     state = metered = ControllerState()
@@ -180,6 +184,7 @@ def test_what_runs_is_metered_and_not_what_might_and_the_meter_goes_before() -> 
     assert float(metered.energy.used) == pytest.approx(150 * 6 * 3600)
 
 
+@pytest.mark.slow
 def test_a_cap_does_not_hide_the_demand_that_the_day_is_planned_by() -> None:
     one = policy(independents=SITE, energy={"kWh": 60}, schedule={"csv": "unused", "as": "carbon"})
     assert one.schedule is not None

@@ -24,6 +24,7 @@ OVER_AND_ACTIONS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", FEEDS)
 def test_feeds_that_swing(name: str) -> None:
     over, actions = OVER_AND_ACTIONS[name]

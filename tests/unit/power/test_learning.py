@@ -25,6 +25,7 @@ def lived(model: WattsModel, actions: int, *, seed: int, noise: float = 0.0, lag
         model.measure(at, counts, seen * chance.gauss(1, noise))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(5))
 def test_ten_actions_tell_the_watts_despite_noise_and_a_lag(seed: int) -> None:
     model = WattsModel({"ns/a": None, "ns/b": None})

@@ -44,6 +44,7 @@ def test_bounds_are_no_ratchet(
     assert ends(published) == paper
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("factor", "steps", "ideal"), [(0.946, 40, 1), (1.054, 60, 211)])
 def test_small_steps_do_not_stall(factor: float, steps: int, ideal: int) -> None:
     run, published = both(levels(*(round(1000 * factor**i, 3) for i in range(steps + 1))), count=9, **members((1, 500)))

@@ -23,6 +23,7 @@ RAMPS = [
 SIDES = {side: {"window": 120, "tolerance": 0.05} for side in ("increase", "decrease")}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("rate", "published", "ours"), RAMPS)
 def test_a_ramp_of_any_steepness_ends_where_it_should(
     rate: float, published: tuple[int, ...], ours: tuple[int, ...]
@@ -72,6 +73,7 @@ def wide_noise() -> Iterator[float]:
         yield 500 + noise.uniform(-100, 100)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("signal", "count", "part"), [(full_cycle, 10, 1 / 3), (solar_with_clouds, 10, 1 / 3), (priority_ramp, 14, 0.4)]
 )

@@ -32,6 +32,7 @@ def test_a_bound_of_less_than_half_needs_no_second_sample() -> None:
     assert {int(tick.t or 0): tick.total for tick in run.ticks}[285] == 10
 
 
+@pytest.mark.slow
 def test_random_events_are_held_from_their_first_minute_on() -> None:
     chance, held, early, events = random.Random(7), 0, 0, 200
     for _ in range(events):
@@ -53,6 +54,7 @@ def test_before_its_first_row_a_schedule_bounds_what_it_leads_to() -> None:
     assert rows.ahead(Fraction(60), Fraction(60)) == rows.rows
 
 
+@pytest.mark.slow
 def test_a_budget_of_energy_is_kept_and_used() -> None:
     one = policy(independents=MEMBERS, margin=0, decrease={}, energy={"kWh": 6, "per": "12h"})
     feed = [200.0] * 1440 + [1000.0] * 1440 + [1000.0] * 100
@@ -86,6 +88,7 @@ def test_after_an_event_the_bound_rises_by_its_ramp() -> None:
     ) == ("a", 1_000_100)
 
 
+@pytest.mark.slow
 def test_one_hundred_events_begin_in_time_and_end_by_their_ramp() -> None:
     """Each bound is kept within 60 s of its begin, and the load rises by no more than the ramp allows."""
     chance = random.Random(27)

@@ -60,6 +60,7 @@ def run(feed: list[float], increase: object, start: int) -> Replay:
     return replay(one, samples(feed), {"ns/one": 50}, NO_DEMAND, Simulation(start={"ns/one": Fraction(start)}))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("feed", "start"), [(FLAPPING * 240, 120), (STAIRS * 4, 60)])
 def test_it_leaves_no_more_unused_than_the_default_and_is_never_over_for_it(feed: list[float], start: int) -> None:
     learned, default = run(feed, "auto", start), run(feed, {}, start)

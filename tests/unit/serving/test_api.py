@@ -169,6 +169,7 @@ def test_a_condition_that_comes_changes_the_power_document() -> None:
         assert ask(port, "/api/v1/power", if_none_match=first.headers["etag"]).json["conditions"] == [CONDITION]
 
 
+@pytest.mark.slow
 def test_the_acts_are_of_bounded_size_and_the_newest_stay() -> None:
     board = full_board()
     actions = [{"time": TIME + step, "reason": "", "changes": {}, "replicas": {}, "result": ""} for step in range(300)]

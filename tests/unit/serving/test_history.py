@@ -104,6 +104,7 @@ def test_of_nodes_that_are_gone_the_latest_are_kept_and_no_others(rounds: list[l
     assert {last[name] for name in last if name not in known} <= set(range(last[known[0]] + 1)) if known else not last
 
 
+@pytest.mark.slow
 def test_churn_of_a_day_takes_no_more_memory_than_that_of_an_hour() -> None:
     history, sizes, number = FleetHistory(), set(), 0
     stays = [f"stays-{each}" for each in range(1_000)]

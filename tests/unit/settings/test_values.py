@@ -131,6 +131,7 @@ def fields(part: str, text: str) -> str:
 UNITS = ("", "s", "d", "%", "/1h", "%/1d", "TB")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [NINES, f"0x{'f' * 5000}"])
 def test_no_number_is_too_long_for_a_sentence(number: str, tmp_path: Path) -> None:
     path = tmp_path / "ballast.yaml"

@@ -38,6 +38,7 @@ def no_collection() -> Iterator[None]:
     gc.enable()
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("no_collection")
 @pytest.mark.parametrize("shape", SHAPES)
 def test_an_error_keeps_nothing_of_a_long_answer(httpserver: HTTPServer, shape: str) -> None:

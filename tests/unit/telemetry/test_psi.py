@@ -30,6 +30,7 @@ def test_independent_causes_are_told_apart(truth: float, shares: list[float]) ->
     assert contention(1 - awake * (1 - truth), shares) == pytest.approx(truth, abs=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("quotas", "others"), [((0.5,), 0), ((0.3, 0.6), 0), ((0.5, 0.8), 2), ((), 3), ((0.4,), 5)])
 def test_cgroups_whose_truth_is_known(quotas: tuple[float, ...], others: int) -> None:
     """Three cpus in steps of 1 ms: a greedy task per quota, its periods shifting, and `others` that work in bursts.

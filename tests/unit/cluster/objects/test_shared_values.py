@@ -2,6 +2,7 @@
 
 from collections import deque
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -22,6 +23,7 @@ def test_equal_values_are_held_once() -> None:
     assert len({id(pod.labels["tier"]) for pod in pods}) == 1
 
 
+@pytest.mark.slow
 def test_what_gone_objects_had_is_dropped_and_the_rest_is_still_shared() -> None:
     shared, newest = Shared(), deque[Pod](maxlen=10)
 
