@@ -20,7 +20,7 @@ test: $(DEV)  ## the core, and the shell with fakes: two minutes
 	HYPOTHESIS_PROFILE=quick $(BIN)/pytest -n 3 --dist worksteal -m "not slow" tests/unit $(ARGS)
 
 test-slow: $(DEV)  ## the rest of what needs Python, a browser or helm, and properties at length
-	$(BIN)/pytest -n 2 --dist worksteal --timeout 600 -m "slow or hypothesis" $(ARGS)
+	$(BIN)/pytest -n 3 --dist worksteal --timeout 600 -m "slow or hypothesis" $(ARGS)
 
 coverage: $(DEV)  ## test-slow in twice the time, and how much of the code it runs
 	$(MAKE) test-slow ARGS="--cov --cov-report= $(ARGS)"

@@ -227,7 +227,7 @@ def faults(draw: st.DrawFn) -> list[Fault]:
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
 @given(faults())
-@examples(1000)
+@examples(300, deep=10_000)
 def test_a_tenth_of_the_nodes_changes_no_byte_of_the_others(drawn: list[Fault]) -> None:
     others = [row for row in range(COUNT) if row not in {fault.row for fault in drawn}]
     taken = snapshots(drawn)

@@ -2,6 +2,7 @@
 
 import json
 from collections import Counter
+from functools import cache
 from typing import Any
 
 import msgspec
@@ -371,6 +372,7 @@ def test_a_scheduler_ahead_of_the_watch_is_booked_when_the_watch_follows() -> No
     assert len(world.service._assumed.assumptions) == 6
 
 
+@cache
 def busiest(lag: int, *, proved: bool = False, forged: int = 0, count: int = 500, listed: int = 50) -> int:
     """The most pods on one of 50 nodes, where the watch shows each pod of 100 a second so many pods later.
 
