@@ -153,6 +153,13 @@ def judge(
     return EffectVerdict(found, result, why)
 
 
+def failed_alone(plan: Running, happened: Sequence[StepRecord], snapshot: Snapshot, touched: Collection[str]) -> bool:
+    """Whether it failed too by the sources that no other plan under way has touched: pods that come or go there
+    meanwhile cannot be told from what it did."""
+    alone = [step for step in happened if step.source not in touched]
+    return bool(alone) and judge(plan, alone, snapshot, touched).failed
+
+
 def relief(steps: Sequence[StepRecord], share: float | None) -> tuple[float, float] | None:
     """The load that moves were to take off their nodes, by the resource that was to fall most on each, and what they
     took off: that share of it. None where the effect is unknown, or none was predicted."""

@@ -185,15 +185,8 @@ def _judge(
     followed.sentences.append(f"{plan.kind} of {pods}: {effect_seen}")
     if verdict.failed and planner is not None and planner.needs_confirmation:
         followed.ineffective = verdict.ineffective
-    elif verdict.failed and _failed_alone(plan, happened, snapshot, touched):
+    elif verdict.failed and effect.failed_alone(plan, happened, snapshot, touched):
         followed.stop = f"{plan.kind} is stopped for a while: {effect_seen}"
-
-
-def _failed_alone(plan: Running, happened: Sequence[StepRecord], snapshot: Snapshot, touched: Collection[str]) -> bool:
-    """Whether it failed too by the sources that no other plan under way has touched: pods that come or go there
-    meanwhile cannot be told from what it did."""
-    alone = [step for step in happened if step.source not in touched]
-    return bool(alone) and effect.judge(plan, alone, snapshot, touched).failed
 
 
 def _judge_starts(followed: Followed, happened: Sequence[StepRecord], now: float, ready_within: float) -> None:
