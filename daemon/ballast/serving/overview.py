@@ -20,7 +20,7 @@ HOTTEST = 5
 OBSTACLES = 12
 
 
-def overview(
+def overview(  # noqa: PLR0913
     snapshot: Snapshot,
     history: FleetHistory,
     high: Mapping[str, float],

@@ -24,7 +24,7 @@ Search = Callable[[Assignment, TimeBudget, np.random.Generator, int], tuple[int 
 """Improves an assignment until the budget ends, moving so many pods at most; returns generations and a lower bound."""
 
 
-def solve(
+def solve(  # noqa: PLR0913
     problem: Problem,
     *,
     solver: str = "late-acceptance",

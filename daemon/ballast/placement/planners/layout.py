@@ -114,7 +114,7 @@ class Layout:
         return np.array([bool(pod.node) for pod in self.pods], bool) & (self.on >= 0)
 
 
-def layout(
+def layout(  # noqa: PLR0913
     nodes: Sequence[Node],
     pods: Sequence[Pod],
     resources: Sequence[str],
@@ -216,7 +216,7 @@ def _total(nodes: Sequence[Node], kinds: Sequence[str]) -> Ints:
     return np.array(totals, np.int64).reshape(len(nodes), len(kinds))
 
 
-def _used(
+def _used(  # noqa: PLR0913
     nodes: Sequence[Node],
     pods: Sequence[Pod],
     on: Ints,

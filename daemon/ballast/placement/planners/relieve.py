@@ -49,7 +49,7 @@ def hot(load: Floats, counted: Bools, thresholds: Thresholds) -> Bools:
     return np.asarray((load > thresholds.high + ROUNDING) & counted[:, None])
 
 
-def relieve(
+def relieve(  # noqa: PLR0913
     placement: SimulatedPlacement,
     movable: Bools,
     counted: Bools,
