@@ -29,8 +29,8 @@ coverage: $(DEV)  ## test-slow in twice the time, and how much of the code it ru
 test-cluster: $(DEV)  ## against the real control plane, Prometheus and node_exporter
 	tests/cluster/run $(ARGS)
 
-test-deep: $(DEV)  ## the properties of the core, ten times as many examples
-	HYPOTHESIS_PROFILE=deep $(BIN)/pytest -n 2 --timeout 600 -m hypothesis tests/unit/power tests/unit/daemon/test_power_budget.py $(ARGS)
+test-deep: $(DEV)  ## the properties of power, and what a few nodes may change, ten times as many examples
+	HYPOTHESIS_PROFILE=deep $(BIN)/pytest -n 2 --timeout 600 --dist worksteal -m hypothesis tests/unit/power tests/unit/daemon/test_power_budget.py tests/unit/daemon/test_blast_radius.py $(ARGS)
 
 fuzz: $(DEV)  ## mutated input for every decoder and parser, 100,000 cases in a minute
 	$(BIN)/python -m ballast_lab.fuzz $(ARGS)

@@ -12,7 +12,7 @@ FACTOR = {"quick": 0.1, "usual": 1, "deep": 10}[PROFILE]
 def examples(count: int = 100, deep: int | None = None, **options: Any) -> settings:
     """Settings for so many examples in the usual profile; none fails for being slow, since machines are shared.
 
-    `deep` is the number where ten times as many are not what is wanted at length.
+    `deep` is the number of `make test-deep` where that is not ten times as many.
     """
     wanted = deep if deep is not None and PROFILE == "deep" else round(count * FACTOR)
     return settings(max_examples=max(5, wanted), deadline=None, **options)

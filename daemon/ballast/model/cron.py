@@ -89,8 +89,8 @@ class Cron:
                 return begins[begun]
         return None
 
-    def _of_day(self, day: date, zone: tzinfo) -> list[float]:
-        return _begins_of_day(self, day, zone) if self._includes(day) else []
+    def _of_day(self, day: date, zone: tzinfo) -> tuple[float, ...]:
+        return _begins_of_day(self, day, zone) if self._includes(day) else ()
 
     def _includes(self, day: date) -> bool:
         of_month, of_week = day.day in self.days, day.isoweekday() % 7 in self.weekdays
@@ -98,12 +98,12 @@ class Cron:
 
 
 @lru_cache(maxsize=32)
-def _begins_of_day(cron: Cron, day: date, zone: tzinfo) -> list[float]:
+def _begins_of_day(cron: Cron, day: date, zone: tzinfo) -> tuple[float, ...]:
     """Ascending Unix seconds. One that comes each minute is asked thousands of times about the same day."""
     walls = [datetime.combine(day, time(hour, minute), zone) for hour in cron.hours for minute in cron.minutes]
     if cron.every_hour:
         walls += [wall.replace(fold=1) for wall in walls]
-    return sorted(wall.astimezone(UTC).timestamp() for wall in walls)
+    return tuple(sorted(wall.astimezone(UTC).timestamp() for wall in walls))
 
 
 def _numbers(field: str, name: str, lowest: int, highest: int, names: dict[str, int]) -> Iterator[int]:
