@@ -7,7 +7,7 @@ DOCS := $(VENV)/docs
 # Tests start Python hundreds of times: without compiled files each start compiles the project and every test again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo dist rehearse test test-slow coverage test-cluster test-deep test-hostile test-faults fuzz soak check bench results docs lock clean image chart sbom advisories
+.PHONY: demo dist rehearse test test-slow coverage test-cluster test-deep test-hostile test-faults fuzz soak verify check bench results docs lock clean image chart sbom advisories
 
 demo: $(RUN)  ## an embedded cluster and the daemon watching it; leaves a recording
 	$(BIN)/ballast demo --record build/recording $(ARGS)
@@ -34,6 +34,9 @@ test-deep: $(DEV)  ## the properties of power, and what a few nodes may change, 
 
 fuzz: $(DEV)  ## mutated input for every decoder and parser, 100,000 cases in a minute
 	$(BIN)/python -m ballast_lab.fuzz $(ARGS)
+
+verify:  ## every suite on a clean clone of this commit; when all are green, .ci/verified names it
+	scripts/verify
 
 test-hostile: $(DEV)  ## one daemon against callers that mean harm; takes about six minutes
 	$(BIN)/pytest -p no:cacheprovider -s lab/ballast_lab/hostile $(ARGS)

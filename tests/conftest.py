@@ -1,10 +1,9 @@
 """The profile of all properties, the folders whose tests are slow since they talk to a whole simulated cluster, the
-priority of the planning process (with its own it has nothing while tests fill the machine), and what ends sooner here.
+priority of planning processes, and what ends sooner here.
 """
 
 import asyncio
 import gc
-import sys
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -12,12 +11,10 @@ import pytest
 import uvicorn.server
 from hypothesis import settings
 
-from ballast.planning import process
 from tests.properties import PROFILE, examples
+from tests.worlds.surroundings import keep_priority
 
 SLOW = [Path(__file__).parent / folder for folder in ("contract", "unit/doctor")]
-
-process.COMMAND = (sys.executable, "-c", "from ballast.planning.worker import main; main()")
 
 # uvicorn waits for two tenths of a second before it stops, and tests stop a thousand servers.
 uvicorn.server.asyncio = SimpleNamespace(**vars(asyncio) | {"sleep": lambda seconds: asyncio.sleep(seconds / 10)})  # type: ignore[assignment]
@@ -31,6 +28,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if slow[item.path]:
             item.add_marker(pytest.mark.slow)
+
+
+def pytest_runtest_setup() -> None:
+    keep_priority()
 
 
 def pytest_collection_finish() -> None:

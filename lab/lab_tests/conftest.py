@@ -1,20 +1,19 @@
 """The tests of the lab are slow: whole clusters, and whole experiments. Its commands are run as all others."""
 
-import sys
 from pathlib import Path
 
 import pytest
 
-from ballast.planning import process
-from tests.unit.daemon.conftest import nowhere
 from tests.worlds.commands import ballast, status
+from tests.worlds.surroundings import keep_priority, nowhere
 
 __all__ = ["ballast", "nowhere", "status"]
 
 HERE = Path(__file__).parent
 
-# With the priority of its own it has nothing while tests fill the machine.
-process.COMMAND = (sys.executable, "-c", "from ballast.planning.worker import main; main()")
+
+def pytest_runtest_setup() -> None:
+    keep_priority()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

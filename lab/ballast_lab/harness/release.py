@@ -97,7 +97,8 @@ class Release:
         [container] = deployment["spec"]["template"]["spec"]["containers"]
         environment = self._environment(container, pod, "ballast")
         url = f"http://127.0.0.1:{self.port}/readyz"
-        command = [sys.executable, "-m", "ballast", *container["args"]]
+        assert container["args"] == ["run"]
+        command = [sys.executable, "-m", "ballast", "run"]
         log = self.folder / f"{pod}.log"
         process = Process("ballast", command, log, env=environment, ready=lambda: _get(url), port=self.port)
         try:
@@ -121,6 +122,7 @@ class Release:
         """What the one container of a Job's pod prints."""
         [container] = job["template"]["spec"]["containers"]
         assert job["template"]["spec"]["serviceAccountName"] == account
+        assert container["args"][0] == "release"
         done = subprocess.run(
             [sys.executable, "-m", "ballast", *container["args"]],
             env=self._environment(container, "job", account),

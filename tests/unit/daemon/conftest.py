@@ -5,13 +5,9 @@ import pytest
 
 from tests.worlds.daemons import Rig, rig
 from tests.worlds.plant import Plant
+from tests.worlds.surroundings import nowhere
 
-
-@pytest.fixture(autouse=True)
-def nowhere(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Not in a pod, whatever the machine's environment says."""
-    for name in ("POD_NAME", "POD_NAMESPACE", "KUBERNETES_SERVICE_HOST"):
-        monkeypatch.delenv(name, raising=False)
+__all__ = ["nowhere"]
 
 
 @pytest.fixture
