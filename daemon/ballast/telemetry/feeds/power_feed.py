@@ -13,7 +13,10 @@ from pathlib import Path
 from statistics import median
 from typing import Any, Protocol, TypeVar
 
+import jmespath
 import msgspec
+from jmespath.exceptions import JMESPathError
+from jmespath.parser import ParsedResult
 
 from ballast.base.clock import Clock
 from ballast.base.errors import SettingsError, SourceUnavailable, TelemetryError, UsageError
@@ -212,7 +215,7 @@ class PrometheusFeed:
 
 
 class HttpFeed:
-    """Reads a JSON document; `json_path` is a dotted path such as `$.site.power[0].watts`.
+    """Reads a JSON document; `json_path` is what `compile_path` takes.
 
     The document has no time of its own unless `time_path` names one (Unix seconds or RFC 3339); then the time is that
     of the answer. `get` fetches the body and raises TelemetryError; `hidden` removes secrets from what is quoted of it.
@@ -232,8 +235,8 @@ class HttpFeed:
         self._get = get
         self._hidden = hidden
         self._clock = clock
-        self._path = steps(json_path)
-        self._time_path = None if time_path is None else steps(time_path)
+        self._path = compile_path(json_path)
+        self._time_path = None if time_path is None else compile_path(time_path)
         self._names = (json_path, time_path)
 
     def read(self, at: float) -> PowerSample:
@@ -250,7 +253,7 @@ class HttpFeed:
             if self._time_path is not None:
                 time = unix_time(pick(document, self._time_path))
             watts = pick(document, self._path)
-        except (KeyError, IndexError, TypeError, ValueError):
+        except (KeyError, TypeError, ValueError):
             names = " or ".join(name for name in self._names if name)
             missing = f"the feed's answer has no usable value at {names}; correct jsonPath"
             return PowerSample(None, at, missing, "unreadable")
@@ -385,18 +388,29 @@ def own_timestamp(query: str) -> str:
     )
 
 
-def steps(path: str) -> list[str | int]:
-    """The keys and indexes of a dotted path. Raises SettingsError for anything else."""
+def compile_path(path: str) -> ParsedResult:
+    """A path of settings, compiled: a dotted one such as `$.site.power[0].watts`, or else a JMESPath expression.
+
+    The keys of a dotted path are taken as they are, dashes included. Raises SettingsError for anything else.
+    """
     text = path.strip().removeprefix("{").removesuffix("}").removeprefix("$").removeprefix(".")
-    if text and not re.fullmatch(r"(?:\[\d+\]|[^.\[\]]+)(?:\[\d+\]|\.[^.\[\]]+)*", text):
-        raise SettingsError(f"jsonPath {path!r}: expected a dotted path such as $.site.power[0].watts")
-    return [int(index) if index else name for index, name in re.findall(r"\[(\d+)\]|([^.\[\]]+)", text)]
+    if re.fullmatch(r"(?:\[\d+\]|[^.\[\]]+)(?:\[\d+\]|\.[^.\[\]]+)*", text):
+        text = re.sub(r"(\[\d+\])|([^.\[\]]+)", lambda step: step[1] or json.dumps(step[2]), text)
+    try:
+        return jmespath.compile(text or "@")
+    except JMESPathError as error:
+        raise SettingsError(
+            f"jsonPath {path!r}: expected a dotted path such as $.site.power[0].watts, or a JMESPath expression such "
+            f"as sum(meters[].watts) ({str(error).splitlines()[0]})"
+        ) from None
 
 
-def pick(document: Any, path: list[str | int]) -> Any:
-    """The value at this path of a document. Raises KeyError, IndexError and TypeError where there is none."""
-    for step in path:
-        if isinstance(step, int) != isinstance(document, list):
-            raise KeyError(step)
-        document = document[step]
-    return document
+def pick(document: Any, path: ParsedResult) -> Any:
+    """The value at this path of a document. Raises KeyError where there is none."""
+    try:
+        value = path.search(document)
+    except JMESPathError as error:
+        raise KeyError(str(error)) from None
+    if value is None:
+        raise KeyError(path.expression)
+    return value

@@ -8,13 +8,14 @@ from typing import Any
 
 import msgspec
 import structlog
+from jmespath.parser import ParsedResult
 
 from ballast.base.errors import NOT_JSON, TelemetryError, UsageError
 from ballast.power.feed_spec import DAY, Schedule, ScheduleRow, ScheduleSpec
 from ballast.power.plausible import small_rows
 from ballast.power.policy import PowerPolicy
 from ballast.power.values import exact
-from ballast.telemetry.feeds.power_feed import MAX_BODY, PrometheusFeed, access, pick, steps, table, unix_time
+from ballast.telemetry.feeds.power_feed import MAX_BODY, PrometheusFeed, access, compile_path, pick, table, unix_time
 from ballast.telemetry.http import HttpSession
 from ballast.telemetry.prometheus_client import PrometheusClient
 
@@ -96,7 +97,7 @@ class ScheduleReader:
             path = Path(spec.csv)
             return lambda at: _of_file(path, spec)
         if spec.url is not None:
-            url, path_of = spec.url, steps(spec.json_path)
+            url, path_of = spec.url, compile_path(spec.json_path)
             http = access(spec, PART)
             wire = self._wire = HttpSession(url, part=PART, timeout=10.0, access=http, max_body=MAX_BODY)
 
@@ -140,7 +141,7 @@ def _with_rows(rows: Iterable[tuple[Any, ...]]) -> Schedule:
     return schedule
 
 
-def _of_document(body: bytes, path: list[str | int], spec: ScheduleSpec) -> Schedule:
+def _of_document(body: bytes, path: ParsedResult, spec: ScheduleSpec) -> Schedule:
     """Raises ValueError for anything but a list of rows."""
     try:
         return _with_rows(_row(row, spec) for row in pick(msgspec.json.decode(body), path))

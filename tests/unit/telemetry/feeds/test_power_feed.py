@@ -8,7 +8,7 @@ from responses import RequestsMock
 from ballast.base.errors import SettingsError, SourceUnavailable, UsageError
 from ballast.power.feed_spec import ScheduleSpec
 from ballast.power.policy import PowerPolicy
-from ballast.telemetry.feeds.power_feed import CsvFeed, HttpFeed, PowerSample, PrometheusFeed, trace
+from ballast.telemetry.feeds.power_feed import CsvFeed, HttpFeed, PowerSample, PrometheusFeed, compile_path, trace
 from ballast.telemetry.feeds.power_schedule import ScheduleReader, _of_document
 from ballast.telemetry.prometheus_client import PrometheusClient
 from tests.unit.telemetry.fake_prometheus import FakePrometheus, QueryRefused, Series, settings
@@ -81,6 +81,34 @@ def test_a_dotted_path_finds_the_watts(clock: FakeClock) -> None:
 
 
 @pytest.mark.parametrize(
+    ("path", "watts"),
+    [
+        ("$.power-plant.é.of the site", 5.0),
+        ("max(a, b)", 6.0),
+        ("sum(meters[].watts)", 30.0),
+        ("meters[?id=='b'].watts | [0]", 20.0),
+        ("meters[-1].watts", 20.0),
+        ('"max(a, b)"', None),
+    ],
+)
+def test_keys_are_taken_as_they_are_and_other_paths_are_expressions(
+    path: str, watts: float | None, clock: FakeClock
+) -> None:
+    document = {
+        "power-plant": {"é": {"of the site": 5}},
+        "max(a, b)": 6,
+        "meters": [{"id": "a", "watts": 10}, {"id": "b", "watts": 20}],
+    }
+    assert http(json.dumps(document).encode(), clock, path).watts == watts
+
+
+def test_an_expression_that_does_not_fit_the_document_is_no_sample(clock: FakeClock) -> None:
+    sample = http(b'{"meters": {"watts": 1}}', clock, "sum(meters[].watts)")
+    assert sample.watts is None
+    assert sample.problem == "the feed's answer has no usable value at sum(meters[].watts); correct jsonPath"
+
+
+@pytest.mark.parametrize(
     "body", [b"<html>", b"{}", b"[]", b'{"site": null}', b'{"site": {"power": []}}', b'{"site": {"power": {"0": 1}}}']
 )
 def test_a_document_without_it_is_no_sample(body: bytes, clock: FakeClock) -> None:
@@ -109,7 +137,7 @@ def test_an_unreachable_feed_is_no_sample(clock: FakeClock) -> None:
 
 @pytest.mark.parametrize("path", ["$..x", "a[b]", "a[", "a..b", "a."])
 def test_a_path_that_is_none_is_refused(path: str, clock: FakeClock) -> None:
-    with pytest.raises(SettingsError, match="jsonPath"):
+    with pytest.raises(SettingsError, match=r"jsonPath .*expected a dotted path .* or a JMESPath expression"):
         HttpFeed(lambda: b"", clock, path)
 
 
@@ -181,7 +209,7 @@ def test_a_ramp_that_cannot_be_read_is_told_and_the_last_schedule_stays(tmp_path
 def test_a_document_of_events(tmp_path: Path) -> None:
     rows = [{"time": 0, "watts": 5, "id": 7, "ramp": 2}, [60, 6], [120, 7, "b"], [180, 8, None, 3]]
     spec = ScheduleSpec(url="https://grid.example")
-    schedule = _of_document(json.dumps(rows).encode(), [], spec)
+    schedule = _of_document(json.dumps(rows).encode(), compile_path("$"), spec)
     assert [(row.watts, row.id, row.ramp) for row in schedule.rows] == [
         (5, "7", 2),
         (6, None, None),
@@ -189,11 +217,13 @@ def test_a_document_of_events(tmp_path: Path) -> None:
         (8, None, 3),
     ]
     with pytest.raises(ValueError, match="ramp"):
-        _of_document(b'[[0, 1, "a", "fast"]]', [], spec)
+        _of_document(b'[[0, 1, "a", "fast"]]', compile_path("$"), spec)
     with pytest.raises(ValueError, match="watts are -5"):
-        _of_document(b"[[0, -5]]", [], spec)
+        _of_document(b"[[0, -5]]", compile_path("$"), spec)
     prices = ScheduleSpec.model_validate({"url": "https://grid.example", "as": "price"})
-    assert [row.watts for row in _of_document(b'[[0, -5], {"time": 60, "price": 7}]', [], prices).rows] == [-5, 7]
+    assert [
+        row.watts for row in _of_document(b'[[0, -5], {"time": 60, "price": 7}]', compile_path("$"), prices).rows
+    ] == [-5, 7]
 
 
 @pytest.mark.parametrize(
