@@ -4,6 +4,9 @@ priority of planning processes, and what ends sooner here.
 
 import asyncio
 import gc
+import os
+import shutil
+import tempfile
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -21,6 +24,12 @@ uvicorn.server.asyncio = SimpleNamespace(**vars(asyncio) | {"sleep": lambda seco
 
 settings.register_profile(PROFILE, parent=examples(derandomize=PROFILE == "quick"))
 settings.load_profile(PROFILE)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if not hasattr(config, "workerinput"):
+        os.environ["BALLAST_TESTS_RENDERED"] = folder = tempfile.mkdtemp()
+        config.add_cleanup(lambda: shutil.rmtree(folder))
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

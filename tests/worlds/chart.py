@@ -1,5 +1,7 @@
 """Renders the chart as Helm does, and finds things in what comes out."""
 
+import fcntl
+import hashlib
 import os
 import re
 import subprocess
@@ -14,6 +16,9 @@ import yaml
 ROOT = Path(__file__).resolve().parents[2]
 CHART = ROOT / "charts" / "ballast"
 NAMESPACE = "ballast-system"
+RENDERED = "BALLAST_TESTS_RENDERED"
+"""Names the folder of what Helm printed in this run."""
+
 MONITORING = ("--api-versions", "monitoring.coreos.com/v1")
 
 Manifest: TypeAlias = dict[str, Any]
@@ -142,6 +147,19 @@ class RenderFailed(Exception):
 
 @cache
 def _output(command: tuple[str, ...], given: str | None) -> str:
+    """What Helm prints. The workers of one run share it, so that each set of values is rendered once."""
+    if RENDERED not in os.environ:
+        return _run(command, given)
+    with Path(os.environ[RENDERED], hashlib.sha256(repr((command, given)).encode()).hexdigest()).open("a+") as kept:
+        fcntl.flock(kept, fcntl.LOCK_EX)
+        kept.seek(0)
+        if not (text := kept.read()):
+            text = _run(command, given)
+            kept.write(text)
+    return text
+
+
+def _run(command: tuple[str, ...], given: str | None) -> str:
     nowhere = {**os.environ, "KUBECONFIG": os.devnull}
     done = subprocess.run(command, input=given, capture_output=True, text=True, check=False, env=nowhere)
     if done.returncode:
