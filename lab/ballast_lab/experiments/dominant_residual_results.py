@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
+import numpy as np
+
 from ballast_lab.experiments import intervals
 from ballast_lab.experiments.dominant_residual import BEST, PAPER, STOCK, Sweep, TableRow
-from ballast_lab.experiments.drawing import best_by_lambda, heat_map
+from ballast_lab.experiments.figures import BLUE, RED, Sheet
 from ballast_lab.experiments.redistribution import NONE
 from ballast_lab.experiments.results import ResultRow, Results, markdown
 from ballast_lab.experiments.scheduling import gain
@@ -118,3 +120,38 @@ def _table(rules: Mapping[str, TableRow]) -> str:
         for name, row in rules.items()
     )
     return markdown((*heads, *(["evictions"] if moves else [])), rows)
+
+
+def best_by_lambda(sweep: Sweep) -> str:
+    """For each lambda the most placed pods over all C, and kube-scheduler's as a line."""
+    best = sweep.counts.max(axis=1).tolist()
+    sheet = Sheet(f"Pods placed, best C for each lambda: {_where(sweep)}")
+    sheet.axes.axhline(sweep.base, color=RED, linestyle="--", label=f"kube-scheduler {sweep.base:.0f}")
+    sheet.axes.plot(sweep.lambdas, best, "o-", color=BLUE, label="dominant residual")
+    for lambda_, count in zip(sweep.lambdas, best, strict=True):
+        sheet.axes.annotate(f"{count:.0f}", (lambda_, count), (0, 7), textcoords="offset points", ha="center")
+    sheet.axes.margins(y=0.15)
+    sheet.axes.set_xlabel("lambda")
+    sheet.name_series(2)
+    return sheet.svg()
+
+
+def heat_map(sweep: Sweep) -> str:
+    """The placed pods for each lambda and C."""
+    sheet = Sheet(f"Pods placed; kube-scheduler {sweep.base:.0f}: {_where(sweep)}")
+    sheet.axes.imshow(sweep.counts, cmap="Blues", origin="lower", aspect="auto")
+    middle = (sweep.counts.min() + sweep.counts.max()) / 2
+    for (row, column), count in np.ndenumerate(sweep.counts):
+        ink = "white" if count > middle else "black"
+        sheet.axes.text(column, row, f"{count:.0f}", ha="center", va="center", color=ink)
+    sheet.axes.set_xticks(range(len(sweep.cs)), [f"{c:g}" for c in sweep.cs])
+    sheet.axes.set_yticks(range(len(sweep.lambdas)), [f"{lambda_:g}" for lambda_ in sweep.lambdas])
+    sheet.axes.set_xlabel("C")
+    sheet.axes.set_ylabel("lambda")
+    return sheet.svg()
+
+
+def _where(sweep: Sweep) -> str:
+    names = ", ".join(dict.fromkeys(place.world for place in sweep.places))
+    seeds = len({place.seed for place in sweep.places})
+    return f"{names}, seed {sweep.places[0].seed}" if seeds == 1 else f"{names}, mean of {seeds} lists of pods"

@@ -6,6 +6,7 @@ Source: Hu and Xue, Kubernetes resource scheduling based on a genetic algorithm,
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean
@@ -17,7 +18,7 @@ from ballast.model.sample import Ints
 from ballast.solving import Problem, objective, solve
 from ballast.solving.solution import loads
 from ballast_lab.experiments import intervals
-from ballast_lab.experiments.genetic_drawing import figures
+from ballast_lab.experiments.figures import BLUE, RED, Sheet
 from ballast_lab.experiments.genetic_worlds import RESOURCES, ruled, skewed, stock, three
 from ballast_lab.experiments.results import ResultRow, Results, markdown
 from ballast_lab.experiments.running import run
@@ -76,7 +77,7 @@ def results(
         for way in (Broken.REPAIR, Broken.PENALTY)
     }
     return Results(
-        "genetic", tuple(rows), _table(rows), figures(curves, _bars(balance[0], weights)), {"seeds": list(seeds)}
+        "genetic", tuple(rows), _table(rows), _figures(curves, _bars(balance[0], weights)), {"seeds": list(seeds)}
     )
 
 
@@ -275,3 +276,49 @@ def _mean_curve(curves: Sequence[Sequence[float]]) -> list[float]:
     some = np.isfinite(table)
     sums = np.where(some, table, 0.0).sum(axis=0)
     return [float(each) for each in np.where(some.any(axis=0), sums / np.maximum(some.sum(axis=0), 1), np.nan)]
+
+
+_DRAWN = {
+    "default": ("default", RED),
+    "paper": ("genetic-paper", BLUE),
+    "ours": ("ours", "tab:green"),
+    "repair": ("check dictionary", BLUE),
+    "penalty": ("penalty", RED),
+}
+"""What the curves and bars of the genetic experiment are called, and their colours."""
+
+
+def _figures(
+    curves: Mapping[str, Sequence[float]], bars: Mapping[str, Mapping[str, Sequence[float]]]
+) -> Mapping[str, str]:
+    """SVG texts by file name; `curves` by generation in percentage points, `bars` by node in percent."""
+    drawn = {"figure-2-generations.svg": _generations(curves)}
+    for name, groups in bars.items():
+        drawn[f"{name}.svg"] = _by_node(f"{name.replace('-', ' ').capitalize()}, percent by node", groups)
+    return drawn
+
+
+def _generations(curves: Mapping[str, Sequence[float]]) -> str:
+    sheet = Sheet("Best deviation by generation, points")
+    values = sorted(each for curve in curves.values() for each in curve if math.isfinite(each))
+    for key, curve in curves.items():
+        name, colour = _DRAWN[key]
+        sheet.axes.plot(range(1, len(curve) + 1), curve, color=colour, label=name)
+    # The first generations are far off; the figure begins where most of the curve is.
+    sheet.axes.set_ylim(0, values[int(0.97 * (len(values) - 1))] if values else 1.0)
+    sheet.axes.set_xlabel("generation")
+    sheet.name_series(3)
+    return sheet.svg()
+
+
+def _by_node(title: str, groups: Mapping[str, Sequence[float]]) -> str:
+    sheet = Sheet(title)
+    wide = 0.8 / max(1, len(groups))
+    for place, (key, values) in enumerate(groups.items()):
+        name, colour = _DRAWN[key]
+        left = [node + (place - (len(groups) - 1) / 2) * wide for node in range(len(values))]
+        sheet.axes.bar(left, values, wide, color=colour, label=name)
+    nodes = max(map(len, groups.values()), default=0)
+    sheet.axes.set_xticks(range(nodes), [f"Node{node + 1}" for node in range(nodes)])
+    sheet.name_series(3)
+    return sheet.svg()

@@ -16,6 +16,7 @@ import numpy as np
 from scipy.stats import rankdata
 
 from ballast.model.sample import Bools, Floats
+from ballast_lab.experiments.figures import dots
 from ballast_lab.experiments.load_traces import LoadTrace
 from ballast_lab.experiments.predictors import (
     DEFAULT,
@@ -31,7 +32,6 @@ from ballast_lab.experiments.predictors import (
 from ballast_lab.experiments.published import published, table
 from ballast_lab.experiments.results import ResultRow, Results, markdown
 from ballast_lab.experiments.running import run
-from ballast_lab.experiments.svg import dots
 
 EVERY = 15 * MINUTE
 FEWEST = 3

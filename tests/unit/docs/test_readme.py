@@ -26,6 +26,8 @@ def test_links_are_absolute_where_the_package_is_shown() -> None:
     targets = re.findall(r"\]\(([^)\s]+)\)", text)
     assert targets
     assert all(target.startswith("https://") for target in targets)
+    assert f'srcset="{module.FILES}docs/pictures/hotspot-dark.svg"' in text
+    assert f'src="{module.FILES}docs/pictures/hotspot.svg"' in text
     assert module.absolute("[a](#b) ![c](d.svg) [e](https://f)") == (
         f"[a](#b) ![c]({module.FILES}d.svg) [e](https://f)"
     )

@@ -72,8 +72,8 @@ def spread(backend: str, jobs: int, what: str) -> Iterator[Callable[[int], Calla
 
 def require_joblib() -> None:
     """Raises UsageError where the extra `experiments` is not installed."""
-    if find_spec("joblib") is None:
-        raise UsageError("Experiments need joblib. Install it with: pip install '.[experiments]'")
+    if not all(map(find_spec, ("joblib", "matplotlib"))):
+        raise UsageError("Experiments need joblib and matplotlib. Install them with: pip install '.[experiments]'")
 
 
 def chosen_worlds(path: Path | None, names: Sequence[str] | None, default: Sequence[str]) -> list[LoadWorld]:

@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from statistics import fmean
 from typing import Any
-from xml.sax.saxutils import escape
 
 from ballast_lab.experiments import intervals
+from ballast_lab.experiments.figures import BLUE, GREY, Sheet
 from ballast_lab.experiments.openb.trace import POLICIES
 
 Document = Mapping[str, Any]
-_WIDTH, _BAR, _TOP, _LEFT = 760, 14, 48, 220
-_OURS, _THEIRS = "#1f77b4", "#bbbbbb"
 
 
 def rows(document: Document) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
@@ -58,34 +56,23 @@ def table(document: Document) -> str:
 
 def chart(document: Document) -> str:
     """Bars of the mean allocated percent, by workload: what ran here in blue, what is published in grey."""
-    bars: list[tuple[str, float | None, str]] = []
+    bars: list[tuple[str, float, str]] = []
     policies = list(dict.fromkeys(row["policy"] for row in document["rows"]))
     for work in dict.fromkeys(row["workload"] for row in document["rows"]):
         theirs = {policy: _of(document["published"], work, policy) for policy in POLICIES.values()}
         bars += [
-            (work, None, ""),
-            *((policy, fmean(_of(document["rows"], work, policy)), _OURS) for policy in policies),
-            *((f"{policy}, published", fmean(found), _THEIRS) for policy, found in theirs.items() if found),
+            *((f"{work}: {policy}", fmean(_of(document["rows"], work, policy)), BLUE) for policy in policies),
+            *((f"{work}: {policy}, published", fmean(found), GREY) for policy, found in theirs.items() if found),
         ]
-    values = [value for _, value, _ in bars if value is not None]
-    low, high = 5 * (min(values) // 5), 100.0
-    height = _TOP + (_BAR + 4) * len(bars) + 12
-    parts = [f'<rect width="{_WIDTH}" height="{height}" fill="white"/>']
-    parts.append(_text(16, 24, f"Allocated devices, percent, from {low:g} to {high:g}", 14))
-    for number, (name, value, colour) in enumerate(bars):
-        top = _TOP + (_BAR + 4) * number
-        parts.append(_text(16 if value is None else 32, top + _BAR - 3, name, 12))
-        if value is not None:
-            length = (_WIDTH - _LEFT - 70) * (value - low) / (high - low)
-            parts.append(f'<rect x="{_LEFT}" y="{top}" width="{length:.1f}" height="{_BAR}" fill="{colour}"/>')
-            parts.append(_text(_LEFT + length + 6, top + _BAR - 3, f"{value:.2f}", 12))
-    head = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {height}" font-family="sans-serif">'
-    return "\n".join([head, *parts, "</svg>"]) + "\n"
+    names, values, colours = zip(*bars, strict=True)
+    sheet = Sheet("Allocated devices, percent", 1.0 + 0.24 * len(bars))
+    drawn = sheet.axes.barh(range(len(bars)), values, color=colours)
+    sheet.axes.bar_label(drawn, fmt="%.2f", padding=3)
+    sheet.axes.set_yticks(range(len(bars)), names)
+    sheet.axes.invert_yaxis()
+    sheet.axes.set_xlim(5 * (min(values) // 5), 102)
+    return sheet.svg()
 
 
 def _of(found: Sequence[Mapping[str, Any]], work: str, policy: str) -> list[float]:
     return [row["allocated_percent"] for row in found if (row["workload"], row["policy"]) == (work, policy)]
-
-
-def _text(x: float, y: float, text: str, size: int) -> str:
-    return f'<text x="{x:.1f}" y="{y:.1f}" font-size="{size}">{escape(text)}</text>'

@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from statistics import fmean
 
 from ballast_lab.experiments import intervals
+from ballast_lab.experiments.figures import BLUE, RED, Sheet
 from ballast_lab.experiments.power import closed_loop, contestants, day_ahead, days, figures, idle, signals
 from ballast_lab.experiments.power.contestants import CONTESTANTS
-from ballast_lab.experiments.power.drawing import cloudy_figure
 from ballast_lab.experiments.power.signals import Signal
 from ballast_lab.experiments.results import ResultRow, Results, markdown
 from ballast_lab.experiments.running import run
@@ -65,7 +65,10 @@ def results(
         rows += more
         text += shown
     text += "".join(f"\n{note}\n" for note in notes)
-    figure = {"power.svg": cloudy_figure(signals.clouds(seeds[0]))}
+    figure = {
+        "power.svg": cloudy_day(signals.clouds(seeds[0])),
+        "power-dark.svg": cloudy_day(signals.clouds(seeds[0]), dark=True),
+    }
     return Results("power", tuple(rows), text, figure, {"seeds": list(seeds), "left_out": list(notes)})
 
 
@@ -213,3 +216,24 @@ def _planned(carbon: Mapping[str, day_ahead.Rows]) -> tuple[list[ResultRow], str
     ]
     shown = markdown(["series", "who", "kWh a day", "g/kWh", "actions"], lines)
     return rows, f"60 kWh a day of a site of 5 kW, 30 days from 11 April\n\n{shown}\n" if lines else ""
+
+
+SHOWN = {"published": RED, "absolute": BLUE}
+EVERY = 4
+"""Rows of a feed from one point of a line to the next."""
+
+
+def cloudy_day(signal: Signal, *, dark: bool = False) -> str:
+    """Watts of the feed as an area, and of what runs as lines."""
+    sheet = Sheet("Twelve hours of sun with clouds: kilowatts available, and of what runs", dark=dark)
+    hours = [at / 3600 for at, _ in signal.rows][::EVERY]
+    available = [watts / 1000 for _, watts in signal.rows][::EVERY]
+    sheet.axes.fill_between(hours, available, color="goldenrod", alpha=0.4, linewidth=0, label="available")
+    for name, colour in SHOWN.items():
+        drawn = [count * signal.each / 1000 for count in CONTESTANTS[name](signal).totals]
+        sheet.axes.plot(hours, drawn[::EVERY], color=colour, linewidth=1.5, label=name)
+    sheet.axes.set_ylim(0)
+    sheet.axes.margins(x=0)
+    sheet.axes.set_xlabel("hours")
+    sheet.name_series(3)
+    return sheet.svg()

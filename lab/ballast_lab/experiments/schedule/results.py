@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 
 from ballast.base.errors import UsageError
+from ballast_lab.experiments.figures import dots
 from ballast_lab.experiments.load_traces import LoadTrace
 from ballast_lab.experiments.results import Results, markdown
 from ballast_lab.experiments.running import run
 from ballast_lab.experiments.schedule.contestants import CONTESTANTS, contestant
 from ballast_lab.experiments.schedule.loop import Day, simulate
 from ballast_lab.experiments.schedule.workloads import combinations, days_of, draw
-from ballast_lab.experiments.svg import dots
 
 REFERENCE = "stock"
 DAYS = 2
