@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from panels import OF, Panel, built, lines, started, stat, variable
+from .panels import OF, Panel, built, lines, started, stat, variable
 
 WINDOW = f'{OF},window="$window"'
 NODE = f'{WINDOW},node="$node"'

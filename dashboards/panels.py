@@ -27,7 +27,8 @@ from grafana_foundation_sdk.models.dashboard import (
     VariableRefresh,
 )
 from grafana_foundation_sdk.models.prometheus import PromQueryFormat
-from metric_help import helps
+
+from .metric_help import helps
 
 Panel = timeseries.Panel | heatmap.Panel | stats.Panel | tables.Panel
 

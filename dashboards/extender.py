@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from panels import OF, Panel, built, lines, started, stat, table, variable
+from .panels import OF, Panel, built, lines, started, stat, table, variable
 
 RATE = "[$__rate_interval]"
 
