@@ -17,7 +17,6 @@ from ballast.base.metrics import Metrics
 from ballast.cluster.state import StateStore
 from ballast.eviction.facts import ClusterObjects, Facts
 from ballast.eviction.gate import Gate
-from ballast.eviction.plan import EvictionPlan, Kind, Move
 from ballast.eviction.rules import UNLIMITED, GateRules
 from ballast.model.node import Node
 from ballast.model.node_state import NodeStates
@@ -26,6 +25,7 @@ from ballast.model.shape import ContainerShape, Shape, shape_of
 from ballast.model.snapshot import Snapshot, Window
 from ballast.model.workload import DisruptionBudget, Workload
 from ballast.placement.reservations import Reservation
+from ballast.planners.eviction_plan import EvictionPlan, Kind, Move
 from tests.worlds.clock import FakeClock
 from tests.worlds.kube_api import FakeApi
 from tests.worlds.writing import writer_on

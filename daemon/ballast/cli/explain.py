@@ -18,8 +18,8 @@ from ballast.cli.place import ContextOption, NamespaceOption, Place
 from ballast.cli.planning.eviction_settings import offline_rules, settings_of
 from ballast.cli.planning.evidence import Origin, gather, variables
 from ballast.cli.planning.plan import Cluster, Kubeconfig, Live, Metrics, PodMetrics, Set
-from ballast.eviction.document import explanation
 from ballast.eviction.gate import Gate
+from ballast.planners.explanation import explanation
 from ballast.planning.rules import aims_of
 
 

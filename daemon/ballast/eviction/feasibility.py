@@ -12,8 +12,8 @@ from ballast.model.marks import MIRROR
 from ballast.model.node import HARD_EFFECTS, Node
 from ballast.model.pod import Pod
 from ballast.model.sample import Bools
-from ballast.placement.planners.layout import Layout
-from ballast.placement.planners.simulated_placement import SimulatedPlacement
+from ballast.placement.layout import Layout
+from ballast.placement.simulated_placement import SimulatedPlacement
 
 EMPTY = "empty"
 """Name, under Ballast's prefix, of the taint of nodes that are to be empty, and of the label of those that are."""

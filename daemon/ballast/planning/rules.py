@@ -1,10 +1,10 @@
 """What the settings of evictions mean for the gate and the planners, of the daemon and of the command line."""
 
-from ballast.eviction.plan import Aims
 from ballast.eviction.rules import EvictionLimit, GateRules, LocalStorage
-from ballast.eviction.tidy_rules import NOTHING
 from ballast.eviction.time_windows import TimeWindow
 from ballast.model.selector import parse
+from ballast.planners.aims import Aims
+from ballast.planners.tidy_rules import NOTHING
 from ballast.scoring import dominant_residual
 from ballast.settings import Count, Settings
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from ballast.answers.views import NodeHistory, SpreadHistory
 from ballast.model.sample import Floats
 from ballast.model.snapshot import Snapshot
-from ballast.placement.planners.load_spread import deviations
+from ballast.placement.load_spread import deviations
 
 STEP = 300.0
 """Seconds of one slot."""

@@ -12,7 +12,7 @@ from ballast.settings.values import Count, Duration, ListOf, Load, LoadLimit, Ra
 
 
 def _planner(name: str) -> str:
-    from ballast.eviction.planners.registry import planners  # numpy is slow to import
+    from ballast.planners.built_in import planners  # numpy is slow to import
 
     names = [planner.name for planner in planners()]
     if name not in names:

@@ -5,8 +5,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Self
 
-from ballast.eviction.tidy_rules import NOTHING, TidyRules
 from ballast.model.selector import parse
+from ballast.planners.tidy_rules import NOTHING, TidyRules
 from ballast.settings.values import Duration, WrittenValue, as_map, selector
 
 _KEYS = {"failed": ("minAge",), "lifetime": ("maxAge", "selector"), "restarts": ("threshold",)}

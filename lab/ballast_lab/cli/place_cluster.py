@@ -19,7 +19,7 @@ from ballast.model.node_weights import NO_NODE_WEIGHTS, NodeWeights, node_factor
 from ballast.model.pod import Pod
 from ballast.model.sample import Bools, Floats, Ints
 from ballast.model.selector import parse
-from ballast.placement.planners.layout import IN_PARTS, Layout, layout
+from ballast.placement.layout import IN_PARTS, Layout, layout
 from ballast.solving import Problem, arrange
 from ballast.solving.devices import Devices, DeviceShare, DeviceShares
 from ballast_lab.solvers.pod_rules import PodRules

@@ -24,8 +24,6 @@ from ballast.eviction.feasibility import EMPTY, handed_over
 from ballast.eviction.gate import NUMBER, ROWS, Gate
 from ballast.eviction.history import History as Remembered
 from ballast.eviction.history import Tally
-from ballast.eviction.plan import EvictionPlan, Move, make_plan
-from ballast.eviction.planners.registry import planner
 from ballast.eviction.recent_evictions import RecentEvictions
 from ballast.extender.decisions import ExtenderService
 from ballast.extender.strategies import Strategies
@@ -40,6 +38,8 @@ from ballast.model.node import Node
 from ballast.model.node_state import NodeState
 from ballast.model.sample import Floats
 from ballast.model.snapshot import Snapshot
+from ballast.planners.built_in import planner
+from ballast.planners.eviction_plan import EvictionPlan, Move, make_plan
 from ballast.planning.moment import Moment, facts_of, watched_of, with_loads
 from ballast.planning.request import RequestedPlan
 from ballast.planning.rules import aims_of, rules_of

@@ -8,7 +8,7 @@ printed profile adds with its own weight. Of equal nodes a number decides, where
 import numpy as np
 
 from ballast.model.sample import Bools, Floats, Ints
-from ballast.placement.planners.layout import Layout
+from ballast.placement.layout import Layout
 from ballast.publishing.profiles import LABELS_WEIGHTS
 from ballast.scoring.demand import DEFAULT_REQUESTS, units
 

@@ -10,7 +10,6 @@ from msgspec import UNSET
 from ballast.answers.evictions import Eviction, Measured, MeasuredShare, Plan, Predicted, Step
 from ballast.base.metrics import Metrics
 from ballast.cluster.write import WriteTarget
-from ballast.eviction.plan import Aims, EvictionPlan, Refusal
 from ballast.jobs.eviction.executor import with_effects
 from ballast.jobs.eviction.observations import HotNodes, InvalidAnnotations, RecentScaling
 from ballast.jobs.eviction.sentences import rate_used_up
@@ -19,6 +18,8 @@ from ballast.model.node_state import NodeStates
 from ballast.model.pod import Pod
 from ballast.model.snapshot import Snapshot, Window
 from ballast.model.workload import Autoscaler, Namespace, Workload
+from ballast.planners.aims import Aims
+from ballast.planners.eviction_plan import EvictionPlan, Refusal
 from ballast.planning.moment import loads
 from ballast.settings import Settings
 from ballast.telemetry.metrics_server import MetricsServerSource

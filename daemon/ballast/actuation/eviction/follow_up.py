@@ -11,13 +11,13 @@ from ballast.actuation.eviction.replacement_reservations import ReplacementReser
 from ballast.answers.evictions import Measured
 from ballast.base.clock import Clock
 from ballast.eviction.facts import WorkloadKey
-from ballast.eviction.planners.planner import Effect
-from ballast.eviction.planners.registry import find
 from ballast.model.node import Node
 from ballast.model.pod import Pod
 from ballast.model.shape import Shape
 from ballast.model.snapshot import Snapshot
-from ballast.placement.planners.node_constraints import NodeConstraints
+from ballast.placement.node_constraints import NodeConstraints
+from ballast.planners.built_in import find
+from ballast.planners.planner import Effect
 
 UNSURE = 30.0
 """Seconds after which a pod that is still there was not evicted."""

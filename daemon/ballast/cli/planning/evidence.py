@@ -23,7 +23,6 @@ from ballast.cli.pod_metrics import pod_usage
 from ballast.cluster import workloads as wire
 from ballast.cluster.objects import attachments as attached
 from ballast.cluster.objects.decoding import Shared, annotation_filter
-from ballast.eviction.destinations import as_tried
 from ballast.eviction.facts import LISTED, ClusterObjects, Facts, WorkloadKey, promised
 from ballast.model.attachments import Attachments, NodeClaim, ScaleUp
 from ballast.model.limits import named
@@ -31,7 +30,8 @@ from ballast.model.node_state import ALWAYS_NEEDED, explained
 from ballast.model.sample import Floats
 from ballast.model.selector import parse
 from ballast.model.workload import Autoscaler, DisruptionBudget, Namespace, Quota, Workload
-from ballast.placement.planners.layout import Layout, layout
+from ballast.placement.layout import Layout, layout
+from ballast.planners.destinations import as_tried
 from ballast.settings import Settings
 
 

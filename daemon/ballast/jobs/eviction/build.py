@@ -12,7 +12,6 @@ from ballast.actuation.protected import Protected
 from ballast.base.clock import SystemClock
 from ballast.cluster.context import Context
 from ballast.eviction.facts import WorkloadKey
-from ballast.eviction.planners.registry import planner
 from ballast.jobs.eviction.day_peak import DayKeeper
 from ballast.jobs.eviction.executor import PlanExecutor
 from ballast.jobs.eviction.explainer import Explainer
@@ -21,6 +20,7 @@ from ballast.jobs.eviction.job import EvictionJob
 from ballast.jobs.eviction.moments import Moments, OtherParts
 from ballast.jobs.power import build as power_build
 from ballast.jobs.power.job import PowerJob
+from ballast.planners.built_in import planner
 from ballast.planning.process import PlanningProcess, deadline_of
 from ballast.serving.board import Board
 from ballast.settings import Duration, Mode, Settings

@@ -16,7 +16,6 @@ from ballast.eviction.checks.acting import cluster_trouble
 from ballast.eviction.facts import LISTED, ClusterObjects, WorkloadKey, promised
 from ballast.eviction.gate import Gate
 from ballast.eviction.history import History
-from ballast.eviction.planners.planner import Planner
 from ballast.jobs.eviction import sentences
 from ballast.jobs.eviction.day_peak import DayKeeper
 from ballast.jobs.eviction.observations import HotNodes, InvalidAnnotations, RecentScaling
@@ -26,6 +25,7 @@ from ballast.model.pod import Pod
 from ballast.model.snapshot import Snapshot
 from ballast.model.workload import Workload
 from ballast.placement.reservations import with_promises
+from ballast.planners.planner import Planner
 from ballast.planning.moment import Moment, facts_of, watched_of, with_loads
 from ballast.planning.rules import aims_of, rules_of
 from ballast.serving.board import Board

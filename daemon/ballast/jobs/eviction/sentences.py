@@ -7,9 +7,9 @@ from datetime import UTC, datetime
 
 from ballast.actuation.eviction.evictor import SURGING, Attempt
 from ballast.base.text import duration, pods
-from ballast.eviction.plan import EvictionPlan
 from ballast.eviction.recent_evictions import PlannerStop
 from ballast.model.workload import DisruptionBudget
+from ballast.planners.eviction_plan import EvictionPlan
 
 UNHELD = (
     "reserved room is not protected: the extender is configured without filterVerb. Add `filterVerb: filter`, as "
