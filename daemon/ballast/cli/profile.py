@@ -26,9 +26,9 @@ from ballast.publishing.profiles import (
     trimaran_profile,
 )
 from ballast.settings import load
+from ballast.settings.names import subdomain
 from ballast.settings.parts import ExtenderSettings
 from ballast.settings.secrets import SecretFile
-from ballast.settings.values import subdomain
 from ballast.windows.band import STEPS
 
 if TYPE_CHECKING:

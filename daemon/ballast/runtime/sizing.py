@@ -2,7 +2,9 @@
 
 from dataclasses import dataclass
 
-from ballast.base.memory import IN_FLIGHT, KEEP, MIB, BodyBudget
+from ballast.base.answer_budget import IN_FLIGHT
+from ballast.base.body_budget import BodyBudget
+from ballast.base.freed_memory import KEEP, MIB
 from ballast.cluster.listing import LARGEST_OBJECT
 from ballast.cluster.objects.decoding import POOL_BYTES
 from ballast.cluster.objects.object_budget import IN_ALL

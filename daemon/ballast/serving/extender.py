@@ -16,9 +16,10 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 from starlette.types import Scope
 
+from ballast.base.body_budget import BodiesInFlight, BodyBudget
 from ballast.base.clock import Clock
 from ballast.base.errors import NOT_JSON, BallastError, UsageError, without_frames
-from ballast.base.memory import BodiesInFlight, BodyBudget, FreedMemory
+from ballast.base.freed_memory import FreedMemory
 from ballast.base.metrics import Metrics
 from ballast.base.text import printable
 from ballast.cluster.objects import wire

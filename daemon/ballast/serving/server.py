@@ -17,7 +17,7 @@ from starlette.types import Scope
 
 from ballast.base.clock import SystemClock
 from ballast.base.errors import SettingsError
-from ballast.base.memory import tune_malloc
+from ballast.base.freed_memory import tune_malloc
 from ballast.serving import protocol
 from ballast.settings.parts import HttpSettings
 

@@ -18,7 +18,7 @@ from ballast.settings.parts import (
 from ballast.settings.prometheus import PrometheusSettings
 from ballast.settings.secrets import mask_urls
 from ballast.settings.telemetry import ResourceSetting, TelemetrySettings
-from ballast.settings.values import Count, Duration, Rate
+from ballast.settings.written import Count, Duration, Rate
 
 __all__ = [
     "ClusterSettings",

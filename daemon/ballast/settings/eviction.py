@@ -6,9 +6,12 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, Field, WithJsonSchema
 
 from ballast.settings.eviction_windows import EvictionWindow
+from ballast.settings.fractions import Load, LoadLimit, Share, Shares
+from ballast.settings.lists import ListOf
+from ballast.settings.names import selector
 from ballast.settings.part import Expert, Mode, ModeSetting, Positive, SettingsPart
 from ballast.settings.tidy import TidySetting
-from ballast.settings.values import Count, Duration, ListOf, Load, LoadLimit, Rate, Share, Shares, selector
+from ballast.settings.written import Count, Duration, Rate
 
 
 def _planner(name: str) -> str:

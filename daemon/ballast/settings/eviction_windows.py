@@ -7,7 +7,7 @@ from typing import Any, Self
 from zoneinfo import ZoneInfo
 
 from ballast.model.cron import Cron
-from ballast.settings.values import Duration, WrittenValue
+from ballast.settings.written import Duration, WrittenValue
 
 _KEYS = ("allow", "deny", "duration", "timezone", "planners")
 LONGEST = 31 * 86_400.0

@@ -7,26 +7,14 @@ from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 from zoneinfo import ZoneInfo
 
-from pydantic import AfterValidator, BeforeValidator, Field
+from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema
 
+from ballast.settings.fractions import Load, LoadLimit, NodeWeights, Share, Weights
+from ballast.settings.lists import ListOf, as_list, as_map
+from ballast.settings.names import label, label_key, selector, subdomain
 from ballast.settings.part import Expert, File, Mode, ModeSetting, Positive, SettingsPart, Strategy
 from ballast.settings.telemetry import TelemetrySettings
-from ballast.settings.values import (
-    Duration,
-    ListOf,
-    Load,
-    LoadLimit,
-    NodeWeights,
-    Share,
-    Weights,
-    Written,
-    as_list,
-    as_map,
-    label,
-    label_key,
-    selector,
-    subdomain,
-)
+from ballast.settings.written import Duration
 
 
 def _keys(value: object) -> dict[str, dict[str, object]]:
@@ -142,7 +130,8 @@ class ScoringSettings(SettingsPart):
     keys: Expert[
         Annotated[
             Mapping[str, Mapping[str, Any]],
-            Written(_keys, {"type": ["string", "object"], "additionalProperties": {"type": "object"}}),
+            BeforeValidator(_keys),
+            WithJsonSchema({"type": ["string", "object"], "additionalProperties": {"type": "object"}}),
         ]
     ] = {}
     """Keys of strategies, as `ballast score --set` takes them, such as {"most-allocated": {"resources": {"cpu": 1,
@@ -344,7 +333,11 @@ class MetricsSettings(SettingsPart):
     """What `/metrics` shows."""
 
     nodes: Expert[
-        Annotated[Literal["off", "primary", "all"], Written(_off, {"enum": ["off", "primary", "all", False]})]
+        Annotated[
+            Literal["off", "primary", "all"],
+            BeforeValidator(_off),
+            WithJsonSchema({"enum": ["off", "primary", "all", False]}),
+        ]
     ] = "primary"
     """Series per node: none; mean, deviation and score over the first window, by the leader alone; or all windows and
     percentiles, by every replica. The histogram ballast_load is always there."""

@@ -7,7 +7,9 @@ from typing import Any, Self
 
 from ballast.model.selector import parse
 from ballast.planners.tidy_rules import NOTHING, TidyRules
-from ballast.settings.values import Duration, WrittenValue, as_map, selector
+from ballast.settings.lists import as_map
+from ballast.settings.names import selector
+from ballast.settings.written import Duration, WrittenValue
 
 _KEYS = {"failed": ("minAge",), "lifetime": ("maxAge", "selector"), "restarts": ("threshold",)}
 _MOST = 2**31

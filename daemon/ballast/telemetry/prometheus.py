@@ -4,8 +4,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
 
+from ballast.base.answer_budget import AnswersInFlight
 from ballast.base.errors import SourceUnavailable, TelemetryError, without_frames
-from ballast.base.memory import AnswersInFlight
 from ballast.base.metrics import Metrics
 from ballast.model.sample import Mixture, Reading
 from ballast.settings import Settings

@@ -13,8 +13,8 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from ballast.base.answer_budget import ANSWERS, WORTH_DECODED, AnswerBudget
 from ballast.base.errors import TelemetryError
-from ballast.base.memory import ANSWERS, WORTH_DECODED, AnswerBudget
 from ballast.base.text import printable
 from ballast.model.sample import Bools, Floats
 from ballast.telemetry.error_messages import FailedAnswer, not_decoded

@@ -12,7 +12,7 @@ import pytest
 import structlog
 from starlette.applications import Starlette
 
-from ballast.base.memory import BodiesInFlight, BodyBudget
+from ballast.base.body_budget import BodiesInFlight, BodyBudget
 from ballast.base.metrics import Metrics
 from ballast.serving.app import create_app
 from ballast.serving.server import Server

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 from pytest_httpserver import HTTPServer
 
-from ballast.base.memory import ANSWERS
+from ballast.base.answer_budget import ANSWERS
 from ballast.base.metrics import Metrics
 from ballast.model.node import Node
 from ballast.settings import load
