@@ -8,7 +8,8 @@ import numpy as np
 from ballast.model.limits import limits
 from ballast.model.sample import Bools, Floats, Ints
 from ballast.placement.simulated_placement import ROUNDING, SimulatedPlacement
-from ballast.planners.planner import BasePlanner, PlanInput, Spare, loads_in_words
+from ballast.planners.plan_input import PlanInput
+from ballast.planners.planner import BasePlanner, Spare, loads_in_words
 from ballast.planners.reserve import Reserve, RoomLeft
 from ballast.planners.step import Admit, PlannedMove
 

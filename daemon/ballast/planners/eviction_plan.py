@@ -23,8 +23,9 @@ from ballast.placement.simulated_placement import SimulatedPlacement
 from ballast.planners.aims import Aims as Aims
 from ballast.planners.built_in import planner
 from ballast.planners.can_move import can_move, fits_on
+from ballast.planners.plan_input import PlanInput, WholeNodes
 from ballast.planners.planned_pods import PlannedPods, pod_name
-from ballast.planners.planner import PlanInput, Planner, WholeNodes
+from ballast.planners.planner import Planner
 from ballast.planners.step import Admit, PlannedMove, Worth
 from ballast.planners.thresholds import Thresholds, hot
 from ballast.planners.tidy import NOTHING_TO_REMOVE

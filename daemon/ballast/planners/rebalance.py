@@ -13,7 +13,8 @@ import numpy as np
 from ballast.model.limits import limits
 from ballast.model.sample import Bools, Floats, Ints
 from ballast.placement.simulated_placement import ROUNDING, Preferences, SimulatedPlacement
-from ballast.planners.planner import BasePlanner, PlanInput, Spare, loads_in_words
+from ballast.planners.plan_input import PlanInput
+from ballast.planners.planner import BasePlanner, Spare, loads_in_words
 from ballast.planners.steepest_moves import steepest_moves
 from ballast.planners.step import Admit, PlannedMove, Worth, free, nobody
 from ballast.solving import Problem, Rule, RuleKind, arrange, improve

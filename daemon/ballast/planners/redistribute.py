@@ -20,8 +20,9 @@ from ballast.placement.simulated_placement import SimulatedPlacement
 from ballast.planners.alike_pods import AlikePods, Groups
 from ballast.planners.frontier import smallest
 from ballast.planners.node_choice import OBSERVED, NodeChoice
+from ballast.planners.plan_input import PlanInput
 from ballast.planners.planned_pods import pod_name
-from ballast.planners.planner import BasePlanner, Effect, PlanInput, PlanningDemand, Spare
+from ballast.planners.planner import BasePlanner, Effect, PlanningDemand, Spare
 from ballast.planners.room_price import WORTH, RoomPrice
 from ballast.planners.step import Admit, PlannedMove
 from ballast.planners.two_evictions import SearchBudget, two_evictions

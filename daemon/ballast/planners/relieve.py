@@ -10,7 +10,8 @@ from ballast.model.limits import Limit, lower
 from ballast.model.sample import Bools, Floats, Ints
 from ballast.placement.simulated_placement import ROUNDING, SimulatedPlacement
 from ballast.planners.aims import Aims
-from ballast.planners.planner import BasePlanner, PlanInput, PlanningDemand, Spare
+from ballast.planners.plan_input import PlanInput
+from ballast.planners.planner import BasePlanner, PlanningDemand, Spare
 from ballast.planners.step import LOAD, Admit, PlannedMove, Worth, free
 from ballast.planners.thresholds import Thresholds, hot
 

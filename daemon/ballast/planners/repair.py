@@ -7,7 +7,8 @@ import numpy as np
 
 from ballast.model.sample import Bools, Floats, Ints
 from ballast.placement.simulated_placement import Preferences, SimulatedPlacement
-from ballast.planners.planner import BasePlanner, PlanInput, Spare
+from ballast.planners.plan_input import PlanInput
+from ballast.planners.planner import BasePlanner, Spare
 from ballast.planners.step import Admit, PlannedMove
 
 AFFINITY, TAINTS, DUPLICATE, PREFERENCE = "node affinity", "taints", "duplicate", "preferred node affinity"

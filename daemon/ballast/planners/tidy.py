@@ -6,7 +6,8 @@ import numpy as np
 
 from ballast.model.sample import Bools, Floats
 from ballast.placement.simulated_placement import SimulatedPlacement
-from ballast.planners.planner import BasePlanner, Effect, PlanInput, PlanningDemand, Spare
+from ballast.planners.plan_input import PlanInput
+from ballast.planners.planner import BasePlanner, Effect, PlanningDemand, Spare
 from ballast.planners.step import Admit, PlannedMove
 
 NOTHING_TO_REMOVE = "removes nothing: BALLAST_EVICTION__TIDY does not say what"
