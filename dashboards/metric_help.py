@@ -7,7 +7,7 @@ from functools import cache
 from prometheus_client import CollectorRegistry
 
 from ballast.base.metrics import Metrics
-from ballast.jobs.power.metrics import PowerMetrics
+from ballast.jobs.power.power_metrics import PowerMetrics
 from ballast.serving.exposition import GAUGES
 from ballast.serving.rendering import LOADS, SCORE, SPREAD
 

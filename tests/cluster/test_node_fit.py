@@ -21,7 +21,7 @@ import pytest
 import yaml
 
 from ballast.cli import files
-from ballast.cli.planning.evidence import supporting_objects
+from ballast.cli.planning.gather import supporting_objects
 from ballast.placement.layout import layout
 from ballast.placement.simulated_placement import SimulatedPlacement
 from ballast_lab.harness.api import Api, Refused

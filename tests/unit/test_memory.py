@@ -21,7 +21,7 @@ from ballast.base.answer_budget import ANSWERS, AnswerBudget, AnswersInFlight
 from ballast.base.body_budget import BodiesInFlight, BodyBudget
 from ballast.base.errors import SourceUnavailable
 from ballast.settings import PrometheusSettings, Settings
-from ballast.telemetry.error_messages import TooLarge
+from ballast.telemetry.failed_answers import TooLarge
 from ballast.telemetry.http import HttpSession
 from ballast.telemetry.prometheus_client import Grid, PrometheusClient
 

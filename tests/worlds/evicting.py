@@ -10,14 +10,14 @@ import msgspec
 import numpy as np
 
 from ballast.actuation.eviction.evictor import Attempt, Evictor, EvictorOptions
-from ballast.actuation.eviction.follow_up import PlanFollower
+from ballast.actuation.eviction.plan_follower import PlanFollower
 from ballast.actuation.eviction.replacement_reservations import ReplacementReservations
 from ballast.base.errors import ClusterError, Conflict, NotFound
 from ballast.base.metrics import Metrics
 from ballast.cluster.state import StateStore
 from ballast.eviction.facts import ClusterObjects, Facts
 from ballast.eviction.gate import Gate
-from ballast.eviction.rules import UNLIMITED, GateRules
+from ballast.eviction.gate_rules import UNLIMITED, GateRules
 from ballast.model.node import Node
 from ballast.model.node_state import NodeStates
 from ballast.model.pod import Owner, Pod

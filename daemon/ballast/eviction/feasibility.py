@@ -6,8 +6,8 @@ import numpy as np
 
 from ballast.eviction.check_input import Feasibility
 from ballast.eviction.facts import Facts, leaving, young
-from ballast.eviction.rules import GateRules
-from ballast.model.limits import Limit, limits
+from ballast.eviction.gate_rules import GateRules
+from ballast.model.load_limits import Limit, limits
 from ballast.model.marks import MIRROR
 from ballast.model.node import HARD_EFFECTS, Node
 from ballast.model.pod import Pod

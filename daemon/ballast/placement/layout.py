@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ballast.model.devices import MILLI, PARTS, claim_in, devices_of, parts_of
-from ballast.model.limits import Weights, shares
+from ballast.model.load_limits import Weights, shares
 from ballast.model.node import Node
 from ballast.model.node_state import ALWAYS_NEEDED, AMOUNTS
 from ballast.model.node_weights import NodeWeights, node_factors

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from ballast.model.limits import Limit, by_resource
+from ballast.model.load_limits import Limit, by_resource
 from ballast.planners.node_choice import OBSERVED
 from ballast.planners.tidy_rules import NOTHING, TidyRules
 from ballast.scoring.dominant_residual import DominantResidual

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ballast.model.limits import limits
+from ballast.model.load_limits import limits
 from ballast.model.sample import Bools, Floats, Ints
 from ballast.placement.simulated_placement import ROUNDING, SimulatedPlacement
 from ballast.planners.plan_input import PlanInput

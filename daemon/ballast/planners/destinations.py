@@ -13,8 +13,8 @@ from ballast.eviction.checks.limits import scarcity
 from ballast.eviction.facts import Facts, leaving, young
 from ballast.eviction.feasibility import handed_over, standing_of
 from ballast.eviction.gate import Gate
+from ballast.eviction.gate_rules import GateRules
 from ballast.eviction.price import prices
-from ballast.eviction.rules import GateRules
 from ballast.model.node import Node
 from ballast.model.pod import Pod
 from ballast.model.sample import Bools, Ints

@@ -14,7 +14,7 @@ from ballast.eviction.feasibility import ends_with_its_node, handed_over, may_em
 from ballast.eviction.gate import NAMES, NUMBER, PASSED, ROWS, Alike, Gate, refusals
 from ballast.eviction.history import History
 from ballast.eviction.price import prices
-from ballast.model.limits import limits
+from ballast.model.load_limits import limits
 from ballast.model.pod import Pod
 from ballast.model.sample import Bools, Floats, Ints
 from ballast.placement.layout import Layout

@@ -7,7 +7,7 @@ import msgspec
 import numpy as np
 
 from ballast.eviction.facts import NODE_ARRIVES, Facts, WorkloadKey
-from ballast.eviction.rules import HOUR
+from ballast.eviction.gate_rules import HOUR
 from ballast.model.node import Node, Taint
 from ballast.model.pod import Pod
 from ballast.model.sample import Bools, Ints

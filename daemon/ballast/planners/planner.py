@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Protocol, TypeAlias, runtime_checkable
 
-from ballast.model.limits import Limit
+from ballast.model.load_limits import Limit
 from ballast.model.sample import Bools, Floats, Ints
 from ballast.placement.simulated_placement import Preferences, SimulatedPlacement
 from ballast.planners.aims import Aims

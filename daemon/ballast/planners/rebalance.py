@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from ballast.model.limits import limits
+from ballast.model.load_limits import limits
 from ballast.model.sample import Bools, Floats, Ints
 from ballast.placement.simulated_placement import ROUNDING, Preferences, SimulatedPlacement
 from ballast.planners.plan_input import PlanInput

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from ballast.model.limits import Limit, lower
+from ballast.model.load_limits import Limit, lower
 from ballast.model.sample import Bools, Floats, Ints
 from ballast.placement.simulated_placement import ROUNDING, SimulatedPlacement
 from ballast.planners.aims import Aims

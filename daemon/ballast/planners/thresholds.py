@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ballast.model.limits import Limit, limits
+from ballast.model.load_limits import Limit, limits
 from ballast.model.sample import Bools, Floats, Ints
 from ballast.placement.simulated_placement import ROUNDING
 

@@ -9,7 +9,7 @@ import msgspec
 import numpy as np
 
 from ballast.answers.views import Explanation
-from ballast.eviction.rules import UNLIMITED, EvictionLimit, GateRules
+from ballast.eviction.gate_rules import UNLIMITED, EvictionLimit, GateRules
 from ballast.model.pod import Pod
 from ballast.placement.batch import BatchPlan, BatchRules
 from ballast.placement.batch_balance import MeasuredLoad

@@ -42,7 +42,7 @@ from ballast.planning.request import (
     encode,
     receive,
 )
-from ballast.telemetry.pods import PodUsage, decode
+from ballast.telemetry.pod_usage import PodUsage, decode
 
 EXAMPLES = 5
 """Refused pods that are listed with their reason, for each check."""

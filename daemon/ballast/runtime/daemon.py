@@ -21,27 +21,27 @@ from ballast.cluster.objects.object_budget import too_large
 from ballast.extender import strategies
 from ballast.extender.decisions import ExtenderService
 from ballast.extender.sibling_usage import SiblingUsage
-from ballast.jobs import crane, telemetry
-from ballast.jobs.batch import job as batch_job
-from ballast.jobs.eviction import build as eviction_build
-from ballast.jobs.eviction.moments import FURTHER_KINDS, KINDS
-from ballast.jobs.power import build as power_build
+from ballast.jobs import crane_job, telemetry_cycle
+from ballast.jobs.batch import batch_job
+from ballast.jobs.eviction import build_eviction
+from ballast.jobs.eviction.moment_taker import FURTHER_KINDS, KINDS
+from ballast.jobs.power import build_power
 from ballast.jobs.progress import Hold, Known, Progress
 from ballast.jobs.publishing import PublishingJob
-from ballast.jobs.snapshot import CLAIM_KINDS, ResourceClaims, SnapshotJob
+from ballast.jobs.snapshot_job import CLAIM_KINDS, ResourceClaims, SnapshotJob
 from ballast.model.snapshot import Snapshot
-from ballast.runtime.context import StateAgeReport, StateSaver, build_context
+from ballast.runtime.build_context import StateAgeReport, StateSaver, build_context
 from ballast.runtime.health import Alive, Health, Loop, LoopKind
-from ballast.runtime.ledger import LedgerReader
+from ballast.runtime.ledger_reader import LedgerReader
 from ballast.runtime.listeners import board_of, leader_of, listeners
 from ballast.runtime.scheduler import JobScheduler
 from ballast.serving.board import CycleRecord, DaemonAnswers
-from ballast.serving.history import hot_of
+from ballast.serving.fleet_history import hot_of
 from ballast.serving.pods_on import NodePods
 from ballast.serving.server import Server
 from ballast.settings import Mode, Settings, check_run
+from ballast.telemetry.pod_usage import decode
 from ballast.telemetry.pod_usage_cache import PodUsageCache
-from ballast.telemetry.pods import decode
 
 CYCLES_KEPT = 200
 SYNC_ATTEMPTS = 60
@@ -64,7 +64,7 @@ class Daemon:
         check_run(settings)
         if unusable := tuple(strategies.problems(settings)):
             raise SettingsError(*unusable)
-        chosen, policies = strategies.Strategies(settings), power_build.policies(settings)
+        chosen, policies = strategies.Strategies(settings), build_power.policies(settings)
         kinds = {*CLAIM_KINDS, *(kinds_of(policies) if policies else ())}
         kinds |= {*((*KINDS, *FURTHER_KINDS) if settings.eviction.mode is not Mode.OFF else ())}
         kinds |= {*(batch_job.KINDS if settings.batch.mode is not Mode.OFF else ())}
@@ -75,8 +75,8 @@ class Daemon:
         self._cycles: deque[CycleRecord] = deque(maxlen=CYCLES_KEPT)
         self._cycles_lock = threading.Lock()
 
-        reader = telemetry.build(context)
-        stale_after = telemetry.stale_after(settings)
+        reader = telemetry_cycle.build(context)
+        stale_after = telemetry_cycle.stale_after(settings)
         self.progress = Progress(context, stale_after)
         self.board = board = board_of(context, config or [], stale_after)
         claims = ResourceClaims(context.workloads)
@@ -95,12 +95,12 @@ class Daemon:
         self.siblings = SiblingUsage(self.extender, usage, context.cache.pods, context.clock)
         board.pods_on = NodePods(context.cache.pods_on, partial(_usage, usage), context.clock)
 
-        self._feeds = power_build.client(settings, policies)
-        self.power = power_build.build(context, policies, board, self._feeds) if policies else None
-        self.eviction = eviction_build.build(context, self.extender.reservations, reader.source, board, self.power)
+        self._feeds = build_power.client(settings, policies)
+        self.power = build_power.build(context, policies, board, self._feeds) if policies else None
+        self.eviction = build_eviction.build(context, self.extender.reservations, reader.source, board, self.power)
         self.batch = batch_job.build(context, self.extender.reservations, board)
         self.publishing = PublishingJob(context, self.extender.give_way)
-        self.crane = crane.build(context, chosen.policy, reader.source)
+        self.crane = crane_job.build(context, chosen.policy, reader.source)
         self._reader = reader
         self._snapshots = SnapshotJob(
             context,

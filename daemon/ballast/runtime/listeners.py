@@ -10,15 +10,15 @@ from ballast.cluster.token_review import TokenReviewer
 from ballast.cluster.write import object_path
 from ballast.extender.decisions import ExtenderService
 from ballast.jobs import sentences
-from ballast.model.limits import by_resource
+from ballast.model.load_limits import by_resource
 from ballast.runtime.long_history import LongHistory
-from ballast.serving import fleet
-from ballast.serving.app import create_app, create_extender_app, create_health_app
+from ballast.serving import fleet_columns
 from ballast.serving.board import Board, DaemonAnswers
 from ballast.serving.callers import Callers
 from ballast.serving.refusals import Refusals
 from ballast.serving.server import Server
 from ballast.serving.standby import Leader
+from ballast.serving.web_apps import create_app, create_extender_app, create_health_app
 
 
 def board_of(context: Context, config: list[dict[str, Any]], max_age: float) -> Board:
@@ -32,7 +32,7 @@ def board_of(context: Context, config: list[dict[str, Any]], max_age: float) -> 
         config=config,
         max_age=max_age,
         high=by_resource(context.settings.publishing.high),
-        find_pods=partial(fleet.find_pods, context.cache),
+        find_pods=partial(fleet_columns.find_pods, context.cache),
         node_metrics=context.settings.metrics.nodes,
         long_history=LongHistory(context.settings, context.clock, context.settings.windows.lengths[0].text),
     )

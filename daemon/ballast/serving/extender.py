@@ -24,8 +24,8 @@ from ballast.base.metrics import Metrics
 from ballast.base.text import printable
 from ballast.cluster.objects import wire
 from ballast.placement.choice import NEUTRAL
+from ballast.serving.cached_document import JSON
 from ballast.serving.callers import Callers, is_browser
-from ballast.serving.document import JSON
 from ballast.serving.extender_wire import FilterArgs, TooManyNames, filter_args, pod_bytes, prioritize_args
 from ballast.serving.host_index import Hosts, Named
 from ballast.serving.refusals import Refusals

@@ -5,7 +5,7 @@ from ballast.settings.eviction import EvictionSettings
 from ballast.settings.loading import SettingsFindings, examine, explain, load
 from ballast.settings.model import Settings
 from ballast.settings.part import Mode
-from ballast.settings.parts import (
+from ballast.settings.plain_parts import (
     ClusterSettings,
     ExtenderSettings,
     HttpSettings,

@@ -5,12 +5,12 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field, WithJsonSchema
 
+from ballast.settings.eviction_tidy import TidySetting
 from ballast.settings.eviction_windows import EvictionWindow
 from ballast.settings.fractions import Load, LoadLimit, Share, Shares
 from ballast.settings.lists import ListOf
 from ballast.settings.names import selector
 from ballast.settings.part import Expert, Mode, ModeSetting, Positive, SettingsPart
-from ballast.settings.tidy import TidySetting
 from ballast.settings.written import Count, Duration, Rate
 
 

@@ -26,7 +26,7 @@ from ballast.base.deadlines import deadline as whole_deadline
 from ballast.base.errors import SettingsError, SourceUnavailable, TelemetryError, without_frames
 from ballast.settings.prometheus import PrometheusSettings
 from ballast.settings.secrets import SecretFile
-from ballast.telemetry.error_messages import (
+from ballast.telemetry.failed_answers import (
     NoConnection,
     coded_twice,
     in_words_of,

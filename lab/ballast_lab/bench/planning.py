@@ -15,8 +15,8 @@ import numpy as np
 
 from ballast.eviction.facts import ClusterObjects, Facts
 from ballast.eviction.gate import PASSED, Gate
+from ballast.eviction.gate_rules import DAY, UNLIMITED, EvictionLimit, GateRules
 from ballast.eviction.history import History
-from ballast.eviction.rules import DAY, UNLIMITED, EvictionLimit, GateRules
 from ballast.model.node import Node
 from ballast.model.pod import Owner, Pod
 from ballast.model.sample import Ints

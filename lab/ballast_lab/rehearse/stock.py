@@ -9,7 +9,7 @@ import numpy as np
 
 from ballast.model.sample import Bools, Floats, Ints
 from ballast.placement.layout import Layout
-from ballast.publishing.profiles import LABELS_WEIGHTS
+from ballast.publishing.scheduler_profiles import LABELS_WEIGHTS
 from ballast.scoring.demand import DEFAULT_REQUESTS, units
 
 LEAST = {name: units(name, amount) for name, amount in DEFAULT_REQUESTS.items()}

@@ -47,6 +47,6 @@ def test_the_page_names_files_that_are_there() -> None:
 
 
 def test_a_file_that_is_not_there_is_noticed() -> None:
-    assert _is_there("telemetry.py", "`jobs/telemetry.py`, `telemetry.py`")
-    assert not _is_there("telemetry.py", "`telemetry.py`")
+    assert _is_there("lease.py", "`cluster/writer.py`, `lease.py`")
+    assert not _is_there("lease.py", "`lease.py`")
     assert not _is_there("jobs/gone.py", "`jobs/gone.py`")

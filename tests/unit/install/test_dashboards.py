@@ -15,7 +15,7 @@ import pytest
 import yaml
 from prometheus_client import CollectorRegistry
 
-from ballast.jobs.power.metrics import PowerMetrics
+from ballast.jobs.power.power_metrics import PowerMetrics
 from ballast.serving.exposition import exported_names
 from tests.worlds.chart import CHART, EVERYTHING, MONITORING, ROOT, Helm, one
 

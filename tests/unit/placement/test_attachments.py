@@ -7,7 +7,7 @@ import msgspec
 import numpy as np
 import pytest
 
-from ballast.cluster.objects import attachments as read
+from ballast.cluster.objects import attachment_decoding as read
 from ballast.model.attachments import Attachments, CsiNode, DeviceSlice, PersistentVolume, StorageClass, VolumeClaim
 from ballast.model.node import Node
 from ballast.model.pod import Pod

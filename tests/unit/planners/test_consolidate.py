@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from ballast.eviction.facts import ClusterObjects, Facts
 from ballast.eviction.gate import Gate
+from ballast.eviction.gate_rules import UNLIMITED, EvictionLimit, GateRules
 from ballast.eviction.history import NOTHING_YET, History
-from ballast.eviction.rules import UNLIMITED, EvictionLimit, GateRules
 from ballast.model.node import Node, Taint
 from ballast.model.pod import Owner, Pod
 from ballast.model.selector import parse

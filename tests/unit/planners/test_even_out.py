@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from ballast.eviction.facts import ClusterObjects, Facts
 from ballast.eviction.gate import Gate
-from ballast.eviction.rules import UNLIMITED, EvictionLimit, GateRules
+from ballast.eviction.gate_rules import UNLIMITED, EvictionLimit, GateRules
 from ballast.model.pod import Owner
 from ballast.model.workload import Workload
 from ballast.placement.layout import Layout

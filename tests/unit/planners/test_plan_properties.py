@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from ballast.eviction.facts import ClusterObjects, Facts
 from ballast.eviction.gate import NAMES, NUMBER, PASSED, Gate, refusals
+from ballast.eviction.gate_rules import EvictionLimit, GateRules
 from ballast.eviction.history import History
-from ballast.eviction.rules import EvictionLimit, GateRules
 from ballast.model.node import Node
 from ballast.model.pod import Owner, Pod
 from ballast.model.selector import Requirement, Selector

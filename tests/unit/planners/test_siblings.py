@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from ballast.eviction.facts import ClusterObjects, Facts
 from ballast.eviction.gate import Gate
+from ballast.eviction.gate_rules import UNLIMITED, GateRules
 from ballast.eviction.history import NOTHING_YET, History
-from ballast.eviction.rules import UNLIMITED, GateRules
 from ballast.model.node import Node
 from ballast.model.pod import Owner, Pod
 from ballast.model.workload import Workload

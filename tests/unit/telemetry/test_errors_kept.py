@@ -12,7 +12,7 @@ from ballast.base.metrics import Metrics
 from ballast.model.node import Node
 from ballast.settings import load
 from ballast.telemetry.node_names import NodeNames
-from ballast.telemetry.prometheus import PrometheusSource
+from ballast.telemetry.prometheus_source import PrometheusSource
 
 NAMES = NodeNames([Node(name="a", addresses=(("InternalIP", "10.0.0.1"),), capacity={"cpu": 4.0})])
 LONG = "no\n\x1b[31m\u202e" + "A" * 5_000_000

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import msgspec
 
 from ballast.actuation.eviction import causal, effect
-from ballast.actuation.eviction.events import EvictionEvents
+from ballast.actuation.eviction.eviction_events import EvictionEvents
 from ballast.actuation.eviction.recorder import EvictionRecorder
 from ballast.actuation.eviction.records import SKEW, Running, StepRecord, StepStatus
 from ballast.actuation.eviction.replacement_reservations import ReplacementReservations

@@ -7,12 +7,12 @@ from dataclasses import replace
 from ballast.answers.views import Explanation
 from ballast.base.errors import BallastError, WorkerError
 from ballast.cluster.context import Context
-from ballast.jobs.eviction.moments import Moments
+from ballast.jobs.eviction.moment_taker import MomentTaker
 from ballast.jobs.eviction.plans import explaining_rules
 from ballast.model.snapshot import Snapshot
+from ballast.planning.from_settings import aims_of
 from ballast.planning.process import PlanningProcess
 from ballast.planning.request import ExplanationRequest
-from ballast.planning.rules import aims_of
 from ballast.settings import Mode
 from ballast.telemetry.pod_usage_cache import PodUsageCache
 
@@ -26,7 +26,7 @@ class Explainer:
     def __init__(
         self,
         context: Context,
-        moments: Moments,
+        moments: MomentTaker,
         usage: PodUsageCache,
         worker: PlanningProcess,
         snapshot: Callable[[], Snapshot | None],

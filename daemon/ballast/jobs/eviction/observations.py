@@ -9,7 +9,7 @@ from ballast.cluster.write import WriteTarget
 from ballast.eviction.annotations import strange, unknown_lifts
 from ballast.eviction.facts import WorkloadKey
 from ballast.eviction.gate import LIFTED_BY_NAME
-from ballast.model.limits import EQUAL, Weights, limits
+from ballast.model.load_limits import EQUAL, Weights, limits
 from ballast.model.pod import Pod
 from ballast.model.sample import Bools, Floats
 from ballast.model.snapshot import Snapshot

@@ -12,7 +12,7 @@ from ballast.model.node_state import NodeState
 from ballast.model.pod import Pod
 from ballast.model.sample import Floats
 from ballast.model.snapshot import Snapshot, Window
-from ballast.serving.history import SCORE, FleetHistory
+from ballast.serving.fleet_history import SCORE, FleetHistory
 from ballast.serving.nodes import Verdicts
 
 ZONES = ("topology.kubernetes.io/zone", "failure-domain.beta.kubernetes.io/zone")

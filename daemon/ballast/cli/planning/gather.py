@@ -21,11 +21,11 @@ from ballast.cli.metrics_file import errors, loads, metrics
 from ballast.cli.place import Place
 from ballast.cli.pod_metrics import pod_usage
 from ballast.cluster import workloads as wire
-from ballast.cluster.objects import attachments as attached
+from ballast.cluster.objects import attachment_decoding as attached
 from ballast.cluster.objects.decoding import Shared, annotation_filter
 from ballast.eviction.facts import LISTED, ClusterObjects, Facts, WorkloadKey, promised
 from ballast.model.attachments import Attachments, NodeClaim, ScaleUp
-from ballast.model.limits import named
+from ballast.model.load_limits import named
 from ballast.model.node_state import ALWAYS_NEEDED, explained
 from ballast.model.sample import Floats
 from ballast.model.selector import parse

@@ -12,15 +12,15 @@ import structlog
 from ballast.answers.api import Power
 from ballast.cluster.context import Context
 from ballast.cluster.state import StateStore as Keys
-from ballast.jobs.power import sentences
+from ballast.jobs.power import power_sentences
 from ballast.jobs.power.budget import PolicyController
-from ballast.jobs.power.conditions import PowerEvents, report_conditions
 from ballast.jobs.power.departed import DepartedTargets
-from ballast.jobs.power.document import PolicyHistory, TargetRows, policy_document
 from ballast.jobs.power.falls import Falls
-from ballast.jobs.power.metrics import PowerMetrics
 from ballast.jobs.power.participants import watts_drawn
-from ballast.jobs.power.report import Inputs, Outcome, TickContext, TickReport
+from ballast.jobs.power.policy_conditions import PowerEvents, report_conditions
+from ballast.jobs.power.policy_document import PolicyHistory, TargetRows, policy_document
+from ballast.jobs.power.power_metrics import PowerMetrics
+from ballast.jobs.power.tick_report import Inputs, Outcome, TickContext, TickReport
 from ballast.jobs.progress import settling
 from ballast.power.values import exact
 from ballast.settings import Mode
@@ -168,7 +168,7 @@ class PowerJob:
             metrics.leader.set(hold is None)
         self._count(reports, wall)
         self._show(self._document(paused))
-        return sentences.of_cycle(reports, leaving)
+        return power_sentences.of_cycle(reports, leaving)
 
     def _step(self, wall: float) -> float:
         """What the clock would show if it had not been set in the last hour, less what it shows (seconds)."""

@@ -1,6 +1,6 @@
 """What the settings of evictions mean for the gate and the planners, of the daemon and of the command line."""
 
-from ballast.eviction.rules import EvictionLimit, GateRules, LocalStorage
+from ballast.eviction.gate_rules import EvictionLimit, GateRules, LocalStorage
 from ballast.eviction.time_windows import TimeWindow
 from ballast.model.selector import parse
 from ballast.planners.aims import Aims

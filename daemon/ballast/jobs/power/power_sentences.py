@@ -5,7 +5,7 @@ from fractions import Fraction
 
 from ballast.actuation.scaling.target_status import ObstacleKind
 from ballast.base.text import duration, named
-from ballast.jobs.power.report import IdleReason, TickReport
+from ballast.jobs.power.tick_report import IdleReason, TickReport
 from ballast.power.controller_state import ControllerMode, Reason
 from ballast.power.sections import WhenSilent
 

@@ -9,7 +9,7 @@ from ballast.cluster.workload_cache import DEVICE_CLAIMS, SLICES, WorkloadCache
 from ballast.extender.decisions import ExtenderService
 from ballast.jobs import sentences
 from ballast.jobs.progress import Known, Progress
-from ballast.jobs.telemetry import TelemetryCycle, source_title
+from ballast.jobs.telemetry_cycle import TelemetryCycle, source_title
 from ballast.model.attachments import DeviceClaim, DeviceSlice
 from ballast.model.node import Node
 from ballast.model.snapshot import Snapshot

@@ -3,8 +3,8 @@
 import os
 
 from ballast.actuation.eviction.evictor import Evictor, EvictorOptions
-from ballast.actuation.eviction.follow_up import PlanFollower
 from ballast.actuation.eviction.node_marks import EmptyNodes, LeavingTaints
+from ballast.actuation.eviction.plan_follower import PlanFollower
 from ballast.actuation.eviction.replacement_reservations import ReplacementReservations, ReservationService
 from ballast.actuation.eviction.surge import Surges
 from ballast.actuation.eviction.trial import ReplacementTrial
@@ -13,20 +13,20 @@ from ballast.base.clock import SystemClock
 from ballast.cluster.context import Context
 from ballast.eviction.facts import WorkloadKey
 from ballast.jobs.eviction.day_peak import DayKeeper
+from ballast.jobs.eviction.eviction_job import EvictionJob
 from ballast.jobs.eviction.executor import PlanExecutor
 from ballast.jobs.eviction.explainer import Explainer
 from ballast.jobs.eviction.follow_up import FollowUp
-from ballast.jobs.eviction.job import EvictionJob
-from ballast.jobs.eviction.moments import Moments, OtherParts
-from ballast.jobs.power import build as power_build
-from ballast.jobs.power.job import PowerJob
+from ballast.jobs.eviction.moment_taker import MomentTaker, OtherParts
+from ballast.jobs.power import build_power
+from ballast.jobs.power.power_job import PowerJob
 from ballast.planners.built_in import planner
 from ballast.planning.process import PlanningProcess, deadline_of
 from ballast.serving.board import Board
 from ballast.settings import Duration, Mode, Settings
 from ballast.telemetry.pod_usage_cache import PodUsageCache
 from ballast.telemetry.presets import rate_window
-from ballast.telemetry.prometheus import PrometheusSource
+from ballast.telemetry.prometheus_source import PrometheusSource
 from ballast.telemetry.source import Source
 
 
@@ -42,7 +42,7 @@ def build(
         context.cache.pods,
         namespace=context.namespace,
         own=os.environ.get("POD_NAME") or os.environ.get("HOSTNAME"),
-        urls=[url for url in (settings.prometheus.url, *power_build.urls(power_build.policies(settings))) if url],
+        urls=[url for url in (settings.prometheus.url, *build_power.urls(build_power.policies(settings))) if url],
         operator_only=frozenset(f"{prefix}/{name}" for name in eviction.operator_only),
     )
     replacements = ReplacementReservations(
@@ -74,7 +74,7 @@ def build(
         ),
     )
     follower = PlanFollower(evictor, replacements, clock)
-    moments = Moments(
+    moments = MomentTaker(
         context,
         board=board,
         evictor=evictor,
@@ -108,7 +108,7 @@ def build(
 
 def _budgeted(settings: Settings) -> frozenset[WorkloadKey]:
     """The Deployments that a power policy scales: one more replica would count as a change by somebody else."""
-    policies = power_build.policies(settings) if settings.power.mode is Mode.ON else ()
+    policies = build_power.policies(settings) if settings.power.mode is Mode.ON else ()
     members = (place.member for policy in policies for place in policy.places.values())
     names = (member.name.split("/", 1) for member in members if member.kind == "deployments.apps")
     return frozenset((namespace, "Deployment", name) for namespace, name in names)

@@ -18,9 +18,9 @@ from ballast.cluster.context import Context
 from ballast.cluster.watch import WATCH_SILENT
 from ballast.cluster.write import Result, WriteOutcome, WriteTarget
 from ballast.cluster.writer import BURST, QPS, EmergencyWriter
-from ballast.jobs.batch import sentences
-from ballast.jobs.batch.planner import BatchPlanner
-from ballast.jobs.batch.pods import DONE_WELL, HeldPods, ReleasedPods, ReleaseResult, RoomHolder
+from ballast.jobs.batch import batch_sentences
+from ballast.jobs.batch.batch_planner import BatchPlanner
+from ballast.jobs.batch.held_pods import DONE_WELL, HeldPods, ReleasedPods, ReleaseResult, RoomHolder
 from ballast.jobs.progress import settling
 from ballast.model.pod import Pod
 from ballast.placement.batch import BatchOrder, BatchRules, BatchStep
@@ -129,16 +129,18 @@ class BatchJob:
         hindered = self._hindrance()
         long = [pod for pod in waiting if self._held.age(pod) >= self._settings.timeout]
         self._conditions.report(
-            "BatchGatesHeld", "NobodyRemovesThem", sentences.held_up(long, hindered, self._gate) if hindered else None
+            "BatchGatesHeld",
+            "NobodyRemovesThem",
+            batch_sentences.held_up(long, hindered, self._gate) if hindered else None,
         )
         if not waiting:
             self._gave_up = None
             self._steps, self._planned = [], frozenset()
-            return sentences.landed(settled) or f"no pod has the gate {self._gate}"
+            return batch_sentences.landed(settled) or f"no pod has the gate {self._gate}"
         if self._acts and hindered is None and (why := self._hurry(waiting)) is not None:
             return self._give_up(waiting, why)
         if hindered is not None and self._acts:
-            return f"{sentences.counted(len(waiting))} gated, and they stay so: {hindered}"
+            return f"{batch_sentences.counted(len(waiting))} gated, and they stay so: {hindered}"
         if (reason := self._not_yet(waiting)) is not None:
             return reason
         try:
@@ -148,7 +150,7 @@ class BatchJob:
                 return "stopped: Ballast is stopping"
             return self._give_up(waiting, f"no plan could be made: {error}")
         if not self._acts:
-            return sentences.would_release(self._steps, self._misfits)
+            return batch_sentences.would_release(self._steps, self._misfits)
         return self._carry_out(held, settled)
 
     def _hindrance(self) -> str | None:
@@ -172,12 +174,12 @@ class BatchJob:
     def _not_yet(self, waiting: Sequence[Pod]) -> str | None:
         """Why nothing is planned now."""
         if (fresh := settling(self._cycles)) is not None:
-            return f"{sentences.counted(len(waiting))} wait: {fresh}"
+            return f"{batch_sentences.counted(len(waiting))} wait: {fresh}"
         cache = self._context.cache
         for kind in ("nodes", "pods"):
             if cache.problem(kind) or cache.age(kind) > WATCH_SILENT:
                 age = duration(cache.age(kind))
-                return f"{sentences.counted(len(waiting))} wait: the {kind} were last seen {age} ago"
+                return f"{batch_sentences.counted(len(waiting))} wait: the {kind} were last seen {age} ago"
         ages = [self._held.age(pod) for pod in waiting]
         fresh_batch = not self._planned & {pod.uid for pod in waiting} and not len(self._released)
         if fresh_batch and min(ages) < self._settings.gather and max(ages) < self._settings.timeout / 6:
@@ -185,7 +187,7 @@ class BatchJob:
                 self._planner.worker.prepare()
             except WorkerError as error:
                 return self._give_up(waiting, str(error))
-            return f"gathering: {sentences.counted(len(waiting))} so far"
+            return f"gathering: {batch_sentences.counted(len(waiting))} so far"
         return None
 
     def _plan(self, waiting: Sequence[Pod]) -> None:
@@ -218,7 +220,7 @@ class BatchJob:
         if not self._steps and not len(self._released):
             self._release_misfits(pods, list(self._misfits))
         self._planned = frozenset(step.uid for step in self._steps) | frozenset(self._misfits)
-        return sentences.released(count, len(self._steps), len(self._misfits), settled)
+        return batch_sentences.released(count, len(self._steps), len(self._misfits), settled)
 
     def _stopped_by(self, outcomes: Sequence[WriteOutcome]) -> str | None:
         """What a failed or refused write means for the rest of the plan."""
@@ -252,7 +254,7 @@ class BatchJob:
         outcomes = self._released.release_without_plan([(pod, why) for pod in rest], "unplanned")
         done = sum(outcome.result in DONE_WELL for outcome in outcomes)
         failed = next((outcome.reason for outcome in outcomes if outcome.result not in DONE_WELL), None)
-        sentence = sentences.gave_up(done, len(rest), why, failed)
+        sentence = batch_sentences.gave_up(done, len(rest), why, failed)
         self._conditions.report("BatchGivenUp", "GatesRemoved" if failed is None else "GatesRemain", sentence)
         return sentence
 
@@ -278,4 +280,4 @@ class BatchJob:
             self._conditions.report("BatchGivenUp", "GatesRemoved", None)
             self._conditions.report("BatchNotSteered", "LandedElsewhere", None)
         elif settled[ReleaseResult.ELSEWHERE]:
-            self._conditions.report("BatchNotSteered", "LandedElsewhere", sentences.NOT_STEERED)
+            self._conditions.report("BatchNotSteered", "LandedElsewhere", batch_sentences.NOT_STEERED)

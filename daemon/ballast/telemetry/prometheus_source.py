@@ -11,10 +11,10 @@ from ballast.model.sample import Mixture, Reading
 from ballast.settings import Settings
 from ballast.telemetry import presets
 from ballast.telemetry import responses as decoding
-from ballast.telemetry.error_messages import TooLarge, TooSlow
+from ballast.telemetry.failed_answers import TooLarge, TooSlow
 from ballast.telemetry.mixing import Difference
 from ballast.telemetry.node_names import NodeNames
-from ballast.telemetry.pods import HOUR, NEWEST, PodAnswers, ages, named_by_pod
+from ballast.telemetry.pod_usage import HOUR, NEWEST, PodAnswers, ages, named_by_pod
 from ballast.telemetry.prometheus_client import Grid, PrometheusClient
 from ballast.telemetry.queries import FRESHNESS, QuerySet, join_queries, questions
 from ballast.telemetry.readings import Answers, QueryWarnings, ReadingBuilder

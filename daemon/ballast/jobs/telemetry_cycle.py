@@ -19,7 +19,7 @@ from ballast.settings import Settings
 from ballast.telemetry.intake import default_max_age
 from ballast.telemetry.metrics_server import MetricsServerSource
 from ballast.telemetry.node_names import NodeNames
-from ballast.telemetry.prometheus import PrometheusSource
+from ballast.telemetry.prometheus_source import PrometheusSource
 from ballast.telemetry.source import Source
 from ballast.windows.node_lives import NodeLives
 from ballast.windows.ring import Ring

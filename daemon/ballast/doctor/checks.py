@@ -9,7 +9,17 @@ from msgspec.structs import replace
 
 from ballast.base.errors import BallastError, UsageError
 from ballast.base.text import HIDDEN
-from ballast.doctor import eviction, exposure, following, kubernetes, pairing, power, rights, series, source
+from ballast.doctor import (
+    eviction_needs,
+    exposure,
+    following,
+    kubernetes,
+    pairing,
+    power,
+    rights,
+    series,
+    source_checks,
+)
 from ballast.doctor.cluster_view import CheckNotPossible
 from ballast.doctor.evidence import Evidence
 from ballast.doctor.finding import Finding, Report, report
@@ -22,8 +32,8 @@ _EXTENDER_TOKEN = re.compile(r"/scheduler/(?!(?:filter|prioritize|bind)\b)[^/\s\
 Check = Callable[[Evidence], Iterator[Finding]]
 
 CHECKS: Mapping[str, Check] = {
-    "prometheus-reachable": source.reachable,
-    "prometheus-credentials": source.credentials,
+    "prometheus-reachable": source_checks.reachable,
+    "prometheus-credentials": source_checks.credentials,
     "preset-data": series.preset_data,
     "node-label": series.node_label,
     "clusters-mixed": series.clusters_mixed,
@@ -34,8 +44,8 @@ CHECKS: Mapping[str, Check] = {
     "freshness": series.freshness,
     "units": series.units,
     "unmeasured-nodes": series.unmeasured_nodes,
-    "metrics-server": source.metrics_server,
-    "sources-disagree": source.sources_disagree,
+    "metrics-server": source_checks.metrics_server,
+    "sources-disagree": source_checks.sources_disagree,
     "kubernetes-reachable": kubernetes.reachable,
     "rbac": rights.rbac,
     "lease": kubernetes.lease,
@@ -44,20 +54,22 @@ CHECKS: Mapping[str, Check] = {
     "pairing-extender": pairing.extender,
     "pairing-trimaran": pairing.trimaran,
     "pairing-crane": pairing.crane,
-    "autoscaler-labels": eviction.autoscaler_labels,
+    "autoscaler-labels": eviction_needs.autoscaler_labels,
     "power-feed": power.feed,
     "power-consumption": power.consumption,
     "power-targets": power.targets,
     "power-autoscalers": power.autoscalers,
-    "budgets-unsatisfiable": eviction.budgets_unsatisfiable,
-    "eviction-landing": eviction.landing,
+    "budgets-unsatisfiable": eviction_needs.budgets_unsatisfiable,
+    "eviction-landing": eviction_needs.landing,
     "extender-open": exposure.extender_open,
-    "pod-usage": eviction.pod_usage,  # the last two read every pod
+    "pod-usage": eviction_needs.pod_usage,  # the last two read every pod
     "scheduler-follows": following.scheduler_follows,
 }
 
 
-_TELEMETRY = frozenset(name for name, check in CHECKS.items() if check.__module__ in (series.__name__, source.__name__))
+_TELEMETRY = frozenset(
+    name for name, check in CHECKS.items() if check.__module__ in (series.__name__, source_checks.__name__)
+)
 
 WITHIN = 8.0
 """Seconds. Later the command starts no check and reads no page of a list."""

@@ -4,16 +4,16 @@ from collections.abc import Callable, Iterable
 
 from ballast.cluster.context import Context
 from ballast.eviction.facts import ClusterObjects
-from ballast.jobs.batch.pods import ReleasedPods, RoomHolder
+from ballast.jobs.batch.held_pods import ReleasedPods, RoomHolder
 from ballast.model.pod import Pod
 from ballast.model.snapshot import Snapshot
 from ballast.placement.batch import BatchPlan, BatchRules
 from ballast.placement.batch_balance import MeasuredLoad
 from ballast.placement.reservations import Purpose, Reservation
+from ballast.planning.from_settings import aims_of
 from ballast.planning.moment import Moment, loads, watched_of
 from ballast.planning.process import PlanningProcess
 from ballast.planning.request import BatchRequest
-from ballast.planning.rules import aims_of
 
 
 class BatchPlanner:

@@ -13,7 +13,7 @@ from ballast.doctor.finding import Finding, Status
 from ballast.doctor.install import prometheus_services
 from ballast.jobs.witnesses import DISPUTED_BY, TOLERANCE, apart
 from ballast.model.sample import Floats
-from ballast.telemetry.error_messages import FailedAnswer, NotAllowed, TenantMissing, TooSlow, masked
+from ballast.telemetry.failed_answers import FailedAnswer, NotAllowed, TenantMissing, TooSlow, masked
 from ballast.telemetry.series_check import matchers_line
 
 _OTHER_SOURCE = "BALLAST_TELEMETRY__SOURCE=metrics-server"

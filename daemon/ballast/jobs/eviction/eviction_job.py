@@ -5,11 +5,11 @@ from dataclasses import replace
 from ballast.base.errors import WorkerError
 from ballast.base.text import duration
 from ballast.cluster.context import Context
-from ballast.jobs.eviction import sentences
+from ballast.jobs.eviction import eviction_sentences
 from ballast.jobs.eviction.executor import PlanExecutor
 from ballast.jobs.eviction.explainer import Explainer
 from ballast.jobs.eviction.follow_up import FollowUp
-from ballast.jobs.eviction.moments import Moments
+from ballast.jobs.eviction.moment_taker import MomentTaker
 from ballast.jobs.eviction.plans import Choice, choose
 from ballast.model.snapshot import Snapshot
 from ballast.planning.moment import Moment
@@ -31,7 +31,7 @@ class EvictionJob:
         self,
         context: Context,
         *,
-        moments: Moments,
+        moments: MomentTaker,
         follow_up: FollowUp,
         usage: PodUsageCache,
         worker: PlanningProcess,
@@ -53,7 +53,7 @@ class EvictionJob:
         earlier = self.follow_up.review(snapshot)
         self.moments.refresh()
         moment = self.moments.take_moment(snapshot, imagined=True)
-        never = sentences.never_allowing(moment.objects.budgets)
+        never = eviction_sentences.never_allowing(moment.objects.budgets)
         self._conditions.report("BudgetsUnsatisfiable", "NeverAllow", never)
         halted = None if self.moments.starting else moment.halted
         self._conditions.report("EvictionsHalted", "NotSafeNow", halted)

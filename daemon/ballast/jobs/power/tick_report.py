@@ -13,7 +13,7 @@ from ballast.power.absolute import carried
 from ballast.power.anchor import affordable
 from ballast.power.autoscaled import Autoscaled
 from ballast.power.controller_state import ControllerMode, ControllerState
-from ballast.power.learning import Learned
+from ballast.power.learned_watts import Learned
 from ballast.power.policy import PowerPolicy
 from ballast.power.sections import Need, WhenSilent
 from ballast.power.verification import MissedEffect

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 
 from prometheus_client import CollectorRegistry, Counter, Gauge
 
-from ballast.jobs.power.report import TickReport
+from ballast.jobs.power.tick_report import TickReport
 from ballast.power.controller_state import ControllerMode
 
 POLICY = "policy"

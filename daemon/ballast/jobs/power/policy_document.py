@@ -24,9 +24,9 @@ from ballast.answers.api import (
     Target,
     TargetNeeds,
 )
-from ballast.jobs.power import sentences
+from ballast.jobs.power import power_sentences
 from ballast.jobs.power.falls import Falls
-from ballast.jobs.power.report import Action, IdleReason, TickReport
+from ballast.jobs.power.tick_report import Action, IdleReason, TickReport
 from ballast.telemetry.feeds.budget_feed import Watts
 
 
@@ -129,7 +129,7 @@ def policy_document(
         reference=_number(report.reference),
         deadband=None if report.band is None else (float(report.band[0]), float(report.band[1])),
         window=_open_window(report),
-        waiting_for=sentences.waiting_for(report),
+        waiting_for=power_sentences.waiting_for(report),
         unmet=abs(report.decision.unmet),
         budget="absolute" if report.policy.absolute else "anchor",
         load=_number(report.outcome.load),

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 
 from ballast.actuation.eviction.records import TALLY
-from ballast.answers.ledger import LedgerAnswer, LedgerEntry
+from ballast.answers.ledger_answer import LedgerAnswer, LedgerEntry
 from ballast.cluster import ledger_book
 from ballast.cluster.context import Context
 from ballast.model.ledger import Ledger, LedgerRow, together

@@ -23,7 +23,7 @@ from ballast.model.attachments import (
     StorageClass,
     VolumeClaim,
 )
-from ballast.model.limits import quantity
+from ballast.model.load_limits import quantity
 from ballast.model.node import Taint
 from ballast.model.selector import Requirement
 from ballast.model.template import NodeTerm

@@ -20,14 +20,14 @@ from ballast.cluster.context import Context
 from ballast.cluster.watch import WATCH_SILENT
 from ballast.cluster.writer import EmergencyWriter
 from ballast.jobs.power.budget import PolicyController
-from ballast.jobs.power.conditions import PowerEvents
 from ballast.jobs.power.departed import DepartedTargets
-from ballast.jobs.power.job import PolicyRun, PowerJob
+from ballast.jobs.power.policy_conditions import PowerEvents
+from ballast.jobs.power.power_job import PolicyRun, PowerJob
 from ballast.jobs.power.store import PowerStore
 from ballast.model.pod import Pod
 from ballast.model.snapshot import Snapshot
 from ballast.power.averaging import Average, range_of
-from ballast.power.learning import Meter
+from ballast.power.learned_watts import WattsLearner
 from ballast.power.plausible import doubts
 from ballast.power.policy import PowerPolicy
 from ballast.power.policy_reader import hidden_exporters, labelled, not_to_run, read, remarks, unusable_at
@@ -173,7 +173,7 @@ def _run(
         needs=partial(_read_needs, needs_reader, clock, settings),
         loads=lambda: _node_loads(board.snapshot),
         traces=partial(_traces, context.api, f"{settings.publishing.prefix}/{ORIGINAL}"),
-        meter=None if policy.consumption is None else Meter(policy),
+        meter=None if policy.consumption is None else WattsLearner(policy),
     )
     average = Average(_consumption_range(policy))
     own = partial(_average_own_watts, budget, actuators, average, clock) if feed.needs_own else lambda: None

@@ -8,8 +8,8 @@ from ballast.cluster.conditions import Conditions
 from ballast.cluster.events import Events
 from ballast.cluster.state import NAME
 from ballast.cluster.write import WriteTarget
-from ballast.jobs.power import sentences
-from ballast.jobs.power.report import IdleReason, TickReport
+from ballast.jobs.power import power_sentences
+from ballast.jobs.power.tick_report import IdleReason, TickReport
 from ballast.power.controller_state import Reason
 from ballast.power.plausible import ENDS, ENDS_WITHIN, LITTLE, MUCH, STILL
 
@@ -67,7 +67,7 @@ def _over_text(report: TickReport) -> str | None:
     if report.over is None:
         return None
     what = "the feed" if report.allowed == report.inputs.watts.watts else "what is allowed"
-    return f"{sentences.roughly(report.over)} above {what}"
+    return f"{power_sentences.roughly(report.over)} above {what}"
 
 
 DIFFERS = 0.1
@@ -190,7 +190,9 @@ class PowerEvents:
         self._paused = paused
         for report in reports:
             reasons = self._news_of(report)
-            text = f"power policy {report.policy.name}: {sentences.of_tick(report)}" if reasons and not quiet else ""
+            text = (
+                f"power policy {report.policy.name}: {power_sentences.of_tick(report)}" if reasons and not quiet else ""
+            )
             for reason in reasons:
                 self._emit(quiet, reason, text, warning=reason in _WARNINGS)
 

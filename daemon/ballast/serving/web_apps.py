@@ -15,13 +15,13 @@ from ballast.base.clock import SystemClock
 from ballast.base.metrics import Metrics
 from ballast.base.text import printable
 from ballast.serving import page_api
-from ballast.serving.api import Api
+from ballast.serving.api_routes import Api
 from ballast.serving.board import Board, DaemonAnswers
+from ballast.serving.cached_document import GZIP_LEVEL, accepts_gzip
 from ballast.serving.callers import BrowserHosts, Callers, Review, Reviewed
-from ballast.serving.document import GZIP_LEVEL, accepts_gzip
 from ballast.serving.exposition import Exposition
 from ballast.serving.extender import ExtenderRoutes, Scheduling
-from ballast.serving.health import HealthRoutes
+from ballast.serving.probes import HealthRoutes
 from ballast.serving.refusals import Refusals
 from ballast.serving.standby import Standby
 from ballast.serving.watcher import Watcher

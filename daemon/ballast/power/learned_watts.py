@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ballast.power.averaging import range_of
+from ballast.power.declared_watts import Trim
 from ballast.power.policy import PowerPolicy
-from ballast.power.trim import Trim
 
 Vector = NDArray[np.float64]
 
@@ -149,7 +149,7 @@ STEADY = 0.02
 """Relative change from which on a learned value replaces the one in use."""
 
 
-class Meter:
+class WattsLearner:
     """Learns from what a policy's replicas draw; members with `wattsPerReplica: measured` are decided by it.
 
     Where all watts are declared, factors bring them to the measured draw.

@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from ballast.jobs.batch.pods import ReleaseResult
+from ballast.jobs.batch.held_pods import ReleaseResult
 from ballast.model.pod import Pod
 from ballast.placement.batch import BatchStep
 

@@ -16,7 +16,7 @@ from ballast.eviction.checks.acting import cluster_trouble
 from ballast.eviction.facts import LISTED, ClusterObjects, WorkloadKey, promised
 from ballast.eviction.gate import Gate
 from ballast.eviction.history import History
-from ballast.jobs.eviction import sentences
+from ballast.jobs.eviction import eviction_sentences
 from ballast.jobs.eviction.day_peak import DayKeeper
 from ballast.jobs.eviction.observations import HotNodes, InvalidAnnotations, RecentScaling
 from ballast.jobs.eviction.plans import rules_for
@@ -26,8 +26,8 @@ from ballast.model.snapshot import Snapshot
 from ballast.model.workload import Workload
 from ballast.placement.reservations import with_promises
 from ballast.planners.planner import Planner
+from ballast.planning.from_settings import aims_of, rules_of
 from ballast.planning.moment import Moment, facts_of, watched_of, with_loads
-from ballast.planning.rules import aims_of, rules_of
 from ballast.serving.board import Board
 from ballast.settings import Mode
 from ballast.windows.standard_error import LoadErrors
@@ -59,7 +59,7 @@ class OtherParts:
     """Workloads whose replicas a power policy sets."""
 
 
-class Moments:
+class MomentTaker:
     """`observe` at every snapshot, also where another replica leads; `take` in any thread; all else in the job's."""
 
     def __init__(
@@ -179,7 +179,7 @@ class Moments:
             cache = self._workloads if kind in KINDS else self._cache
             problem, age = cache.problem(kind), cache.age(kind)
             if problem or age > WATCH_SILENT:
-                return sentences.not_watched(kind, age, problem)
+                return eviction_sentences.not_watched(kind, age, problem)
         return None
 
     def _objects(self, pods: Sequence[Pod]) -> ClusterObjects:

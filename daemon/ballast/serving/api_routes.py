@@ -20,8 +20,8 @@ from ballast.base.parts import Part
 from ballast.model.snapshot import Snapshot
 from ballast.serving import activity
 from ballast.serving.board import Board, DaemonAnswers
+from ballast.serving.cached_document import JSON, CachedDocument, printable_json
 from ballast.serving.callers import RateLimit
-from ballast.serving.document import JSON, CachedDocument, printable_json
 from ballast.serving.openapi import DOCUMENT
 from ballast.serving.overview import own_troubles, troubles
 from ballast.serving.page_api import PageApi
