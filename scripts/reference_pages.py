@@ -22,7 +22,7 @@ from ballast.base.condition_types import CONDITION_TYPES
 from ballast.base.metrics import Metrics
 from ballast.cli.app import app
 from ballast.cli.lazy import LazyCommand
-from ballast.jobs.power.metrics import PowerMetrics
+from ballast.jobs.power.power_metrics import PowerMetrics
 from ballast.serving import exposition, rendering
 from ballast.serving.openapi import DOCUMENT
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from ballast.publishing.profiles import (
+from ballast.publishing.scheduler_profiles import (
     bin_packing_profile,
     crane_profile,
     extender_profile,

@@ -9,7 +9,7 @@ import pytest
 
 from ballast.cli.observing.remote import DAEMONS_TIMEOUT, daemons_explanation, find
 from ballast.cli.place import Place
-from ballast.publishing.profiles import extender_profile
+from ballast.publishing.scheduler_profiles import extender_profile
 from ballast_lab.experiments.openb.trace import FIRST_SEED
 from ballast_lab.harness.api import Json
 from ballast_lab.harness.batches import GATE, SMALL_FIRST, batch, gated

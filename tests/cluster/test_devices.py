@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from ballast.model.devices import MILLI
-from ballast.publishing.profiles import extender_profile
+from ballast.publishing.scheduler_profiles import extender_profile
 from ballast_lab.experiments.openb.lists import PodKind
 from ballast_lab.experiments.openb.running import Run
 from ballast_lab.experiments.openb.trace import FIRST_SEED, TraceWorkload

@@ -6,7 +6,7 @@ import pytest
 
 from ballast.base.metrics import Metrics
 from ballast.cluster.client import connect
-from ballast.settings.parts import ClusterSettings
+from ballast.settings.plain_parts import ClusterSettings
 from ballast_lab.experiments.real_scheduler import LABEL, NAME, ExperimentFailed, results
 from ballast_lab.experiments.worlds import worlds
 from ballast_lab.harness.control_plane import ControlPlane

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from ballast.publishing.profiles import extender_profile, labels_profile
+from ballast.publishing.scheduler_profiles import extender_profile, labels_profile
 from ballast.scoring.load_variation import label_score
 from ballast.windows.band import label_of
 from ballast_lab.harness.burst import CORES, REFRESH, burst, judge, knowing, refreshed, slowly

@@ -10,7 +10,7 @@ import pytest
 import requests
 import trustme
 
-from ballast.publishing.profiles import FOLDER
+from ballast.publishing.scheduler_profiles import FOLDER
 from ballast_lab.harness.burst import CORES, burst, knowing
 from ballast_lab.harness.chart import Installed
 from ballast_lab.harness.control_plane import ControlPlane

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 import pytest
 import yaml
 
-from ballast.publishing.profiles import labels_profile
+from ballast.publishing.scheduler_profiles import labels_profile
 from ballast.scoring.load_variation import label_score
 from ballast.windows.band import label_of
 from ballast_lab.harness.control_plane import ControlPlane

@@ -21,9 +21,9 @@ import pytest
 import yaml
 
 from ballast.cli import files
-from ballast.cli.planning.evidence import supporting_objects
-from ballast.placement.planners.layout import layout
-from ballast.placement.planners.simulated_placement import SimulatedPlacement
+from ballast.cli.planning.gather import supporting_objects
+from ballast.placement.layout import layout
+from ballast.placement.simulated_placement import SimulatedPlacement
 from ballast_lab.harness.api import Api, Refused
 from ballast_lab.harness.control_plane import ControlPlane
 from ballast_lab.harness.objects import PODS, add_nodes, node, sweep

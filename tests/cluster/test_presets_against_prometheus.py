@@ -10,15 +10,15 @@ import numpy as np
 import pytest
 
 from ballast.base.metrics import Metrics
-from ballast.jobs.telemetry import TelemetryCycle, rules_of
+from ballast.jobs.telemetry_cycle import TelemetryCycle, rules_of
 from ballast.model.node import Node
 from ballast.model.snapshot import Snapshot
 from ballast.publishing.freeze import Freeze
 from ballast.publishing.label_plan import PublishedKeys
 from ballast.settings import Settings, load
 from ballast.telemetry.node_names import NodeNames
-from ballast.telemetry.pods import decode
-from ballast.telemetry.prometheus import PrometheusSource
+from ballast.telemetry.pod_usage import decode
+from ballast.telemetry.prometheus_source import PrometheusSource
 from ballast_lab.harness.prometheus import Prometheus, prometheus
 from ballast_lab.harness.tools import Tools
 from ballast_lab.rehearse.ballast_run import Labels

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from ballast.eviction.rules import EvictionLimit
+from ballast.eviction.gate_rules import EvictionLimit
 from ballast_lab.harness.api import Api, Json
 from ballast_lab.harness.control_plane import ControlPlane
 from ballast_lab.harness.evicting import EASY, STATE, Actor, clear, deployment, is_ready

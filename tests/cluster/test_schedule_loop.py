@@ -23,11 +23,11 @@ from ballast.extender.decisions import ExtenderService
 from ballast.model.sample import Floats, Ints
 from ballast.model.snapshot import Snapshot
 from ballast.publishing.node_keys import NodeKeys
-from ballast.publishing.profiles import extender_profile, labels_profile
-from ballast.serving.app import create_app
+from ballast.publishing.scheduler_profiles import extender_profile, labels_profile
 from ballast.serving.extender import Priorities, Rejections
 from ballast.serving.server import Server
-from ballast.settings.parts import HttpSettings
+from ballast.serving.web_apps import create_app
+from ballast.settings.plain_parts import HttpSettings
 from ballast_lab.experiments.load_traces import load_traces
 from ballast_lab.experiments.schedule.contestants import Extender, Labels, Plain, contestant
 from ballast_lab.experiments.schedule.loop import Day, simulate

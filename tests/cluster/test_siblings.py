@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ballast.publishing.profiles import extender_profile
+from ballast.publishing.scheduler_profiles import extender_profile
 from ballast_lab.harness.api import Api, Json
 from ballast_lab.harness.control_plane import ControlPlane
 from ballast_lab.harness.daemon import Daemon

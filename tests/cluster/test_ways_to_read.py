@@ -17,7 +17,7 @@ import pytest
 import requests
 import yaml
 
-from ballast.publishing.profiles import bin_packing_profile, extender_profile, trimaran_profile
+from ballast.publishing.scheduler_profiles import bin_packing_profile, extender_profile, trimaran_profile
 from ballast.scoring.strategy import NAMES
 from ballast_lab.harness.api import Json
 from ballast_lab.harness.chart import Installed, install, uninstall

@@ -11,13 +11,13 @@ import pytest
 
 from ballast.base.clock import SystemClock
 from ballast.base.metrics import Metrics
-from ballast.jobs.telemetry import TelemetryCycle, TelemetryRules
+from ballast.jobs.telemetry_cycle import TelemetryCycle, TelemetryRules
 from ballast.model.node import Node
 from ballast.model.snapshot import Snapshot
 from ballast.settings import Settings, load
 from ballast.telemetry import presets
 from ballast.telemetry.node_names import NodeNames
-from ballast.telemetry.prometheus import PrometheusSource
+from ballast.telemetry.prometheus_source import PrometheusSource
 from ballast_lab.harness.control_plane import ControlPlane
 from ballast_lab.harness.daemon import FAST, Daemon
 from ballast_lab.harness.objects import add_nodes, node

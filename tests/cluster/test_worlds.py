@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from ballast.publishing.profiles import extender_profile
+from ballast.publishing.scheduler_profiles import extender_profile
 from ballast_lab.harness.chart import Installed
 from ballast_lab.harness.control_plane import ControlPlane
 from ballast_lab.harness.objects import add_nodes, sweep

@@ -18,7 +18,7 @@ from ballast.cluster.conditions import Conditions
 from ballast.doctor.finding import Finding
 from ballast.runtime.scheduler import JobScheduler
 from ballast.serving.board import CycleRecord
-from ballast.serving.document import printable_json
+from ballast.serving.cached_document import printable_json
 from ballast.telemetry import responses
 from tests.properties import examples
 from tests.worlds.clock import FakeClock

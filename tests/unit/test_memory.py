@@ -17,10 +17,11 @@ from hypothesis import strategies as st
 from pytest_httpserver import HTTPServer
 from starlette.requests import Request
 
+from ballast.base.answer_budget import ANSWERS, AnswerBudget, AnswersInFlight
+from ballast.base.body_budget import BodiesInFlight, BodyBudget
 from ballast.base.errors import SourceUnavailable
-from ballast.base.memory import ANSWERS, AnswerBudget, AnswersInFlight, BodiesInFlight, BodyBudget
 from ballast.settings import PrometheusSettings, Settings
-from ballast.telemetry.error_messages import TooLarge
+from ballast.telemetry.failed_answers import TooLarge
 from ballast.telemetry.http import HttpSession
 from ballast.telemetry.prometheus_client import Grid, PrometheusClient
 
@@ -219,7 +220,7 @@ def test_unfinished_small_bodies_give_way_oldest_first() -> None:
 
 PROGRAM = """
 import ctypes, pathlib, threading
-from ballast.base.memory import tune_malloc
+from ballast.base.freed_memory import tune_malloc
 
 {before}
 malloc, found = ctypes.CDLL(None).malloc, []

@@ -9,11 +9,11 @@ from ballast.base.metrics import Metrics
 from ballast.model.node import Node
 from ballast.model.node_state import NodeStates
 from ballast.model.snapshot import Snapshot, Window
-from ballast.serving.app import create_app
 from ballast.serving.board import Board, DaemonAnswers
 from ballast.serving.rendering import render
 from ballast.serving.server import Server
-from ballast.settings.parts import HttpSettings
+from ballast.serving.web_apps import create_app
+from ballast.settings.plain_parts import HttpSettings
 from tests.worlds.clock import FakeClock
 
 TIME = 1_700_000_000.0

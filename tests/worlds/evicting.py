@@ -10,15 +10,14 @@ import msgspec
 import numpy as np
 
 from ballast.actuation.eviction.evictor import Attempt, Evictor, EvictorOptions
-from ballast.actuation.eviction.follow_up import PlanFollower
+from ballast.actuation.eviction.plan_follower import PlanFollower
 from ballast.actuation.eviction.replacement_reservations import ReplacementReservations
 from ballast.base.errors import ClusterError, Conflict, NotFound
 from ballast.base.metrics import Metrics
 from ballast.cluster.state import StateStore
 from ballast.eviction.facts import ClusterObjects, Facts
 from ballast.eviction.gate import Gate
-from ballast.eviction.plan import EvictionPlan, Kind, Move
-from ballast.eviction.rules import UNLIMITED, GateRules
+from ballast.eviction.gate_rules import UNLIMITED, GateRules
 from ballast.model.node import Node
 from ballast.model.node_state import NodeStates
 from ballast.model.pod import Owner, Pod
@@ -26,6 +25,7 @@ from ballast.model.shape import ContainerShape, Shape, shape_of
 from ballast.model.snapshot import Snapshot, Window
 from ballast.model.workload import DisruptionBudget, Workload
 from ballast.placement.reservations import Reservation
+from ballast.planners.eviction_plan import EvictionPlan, Kind, Move
 from tests.worlds.clock import FakeClock
 from tests.worlds.kube_api import FakeApi
 from tests.worlds.writing import writer_on

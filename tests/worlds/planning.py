@@ -8,8 +8,8 @@ import numpy as np
 from ballast.model.node import Node
 from ballast.model.pod import Pod
 from ballast.model.shape import ContainerShape, shape_of
-from ballast.placement.planners.layout import Layout, layout
-from ballast.placement.planners.simulated_placement import SimulatedPlacement
+from ballast.placement.layout import Layout, layout
+from ballast.placement.simulated_placement import SimulatedPlacement
 
 RESOURCES = ("cpu", "memory")
 

@@ -10,8 +10,8 @@ from ballast.actuation.scaling.target_status import Actuator, ObstacleKind, Targ
 from ballast.base.errors import ClusterError
 from ballast.cluster.write import Result, Write, WriteOutcome, WriteTarget
 from ballast.jobs.power.budget import PolicyController
-from ballast.jobs.power.report import TickContext, TickReport
 from ballast.jobs.power.store import PowerStore
+from ballast.jobs.power.tick_report import TickContext, TickReport
 from ballast.power.policy import PowerPolicy
 from ballast.power.sections import Need
 from ballast.power.values import INT32

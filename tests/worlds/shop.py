@@ -10,8 +10,8 @@ import msgspec
 from ballast.eviction.check_input import LOOKED_NOWHERE, Feasibility, GateVerdict
 from ballast.eviction.facts import ClusterObjects, Facts, WorkloadKey
 from ballast.eviction.gate import Gate
+from ballast.eviction.gate_rules import GateRules
 from ballast.eviction.history import NOTHING_YET, History
-from ballast.eviction.rules import GateRules
 from ballast.model.attachments import UNKNOWN, Attachments
 from ballast.model.node import Node
 from ballast.model.pod import Owner, Pod

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 from msgspec import Meta, field
 
 from ballast.answers.api import NAMESPACED, UNIX, Answer, Numbers
-from ballast.answers.ledger import DryRunEffect
+from ballast.answers.ledger_answer import DryRunEffect
 
 
 class FleetNames(Answer):

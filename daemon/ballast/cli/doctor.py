@@ -16,9 +16,9 @@ from ballast.cli.observing.remote import find, settings_of
 from ballast.cli.output import LiveOutput, LiveOutputOption
 from ballast.cli.place import ContextOption, KubeconfigOption, NamespaceOption, Place
 from ballast.cluster.client import connect
+from ballast.doctor.checks import CHECKS, WITHIN, examine
 from ballast.doctor.evidence import PATIENCE, Evidence
 from ballast.doctor.finding import Report
-from ballast.doctor.registry import CHECKS, WITHIN, examine
 from ballast.settings import load
 
 

@@ -16,11 +16,11 @@ from ballast.cli.observing.remote import DAEMONS_TIMEOUT, NoAnswer, Remote, daem
 from ballast.cli.output import LiveOutput, LiveOutputOption
 from ballast.cli.place import ContextOption, NamespaceOption, Place
 from ballast.cli.planning.eviction_settings import offline_rules, settings_of
-from ballast.cli.planning.evidence import Origin, gather, variables
+from ballast.cli.planning.gather import Origin, gather, variables
 from ballast.cli.planning.plan import Cluster, Kubeconfig, Live, Metrics, PodMetrics, Set
-from ballast.eviction.document import explanation
 from ballast.eviction.gate import Gate
-from ballast.planning.rules import aims_of
+from ballast.planners.explanation import explanation
+from ballast.planning.from_settings import aims_of
 
 
 def explain(

@@ -15,7 +15,7 @@ from ballast.base import yaml_loader
 from ballast.base.errors import BadFile, UsageError
 from ballast.cluster.objects import wire
 from ballast.cluster.objects.decoding import Shared, to_node, to_pod
-from ballast.model.limits import quantity
+from ballast.model.load_limits import quantity
 from ballast.model.node import Node
 from ballast.model.pod import Pod
 

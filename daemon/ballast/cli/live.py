@@ -14,7 +14,7 @@ from ballast.cli import files
 from ballast.cli.place import Place, namespace_of
 from ballast.cluster import state, switches
 from ballast.cluster.client import KubeApi, connect
-from ballast.cluster.objects.attachments import TRIGGERED
+from ballast.cluster.objects.attachment_decoding import TRIGGERED
 from ballast.settings import Settings
 
 LISTS = {

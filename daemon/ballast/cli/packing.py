@@ -4,11 +4,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ballast.base.errors import UsageError
-from ballast.publishing.profiles import MOST_ALLOCATED, RATIO, STRATEGIES
+from ballast.publishing.scheduler_profiles import MOST_ALLOCATED, RATIO, STRATEGIES
 from ballast.scoring import most_allocated, requested_to_capacity
-from ballast.scoring.allocation import parse_weights
 from ballast.scoring.keys import StrategyKeys
 from ballast.scoring.requested_to_capacity import parse_shape
+from ballast.scoring.requests_strategy import parse_weights
 
 
 @dataclass(frozen=True)

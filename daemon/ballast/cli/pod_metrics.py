@@ -6,7 +6,7 @@ from contextlib import suppress
 import msgspec
 
 from ballast.base.errors import BadFile
-from ballast.model.limits import quantity
+from ballast.model.load_limits import quantity
 
 
 def pod_usage(document: object, source: str = "pod metrics") -> dict[str, dict[str, float]]:

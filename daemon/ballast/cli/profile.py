@@ -15,7 +15,7 @@ from ballast.base.errors import UsageError
 from ballast.base.text import nearest
 from ballast.cli.output import Output
 from ballast.cluster.identity import own_namespace
-from ballast.publishing.profiles import (
+from ballast.publishing.scheduler_profiles import (
     MOST_ALLOCATED,
     RATIO,
     STRATEGIES,
@@ -26,9 +26,9 @@ from ballast.publishing.profiles import (
     trimaran_profile,
 )
 from ballast.settings import load
-from ballast.settings.parts import ExtenderSettings
+from ballast.settings.names import subdomain
+from ballast.settings.plain_parts import ExtenderSettings
 from ballast.settings.secrets import SecretFile
-from ballast.settings.values import subdomain
 from ballast.windows.band import STEPS
 
 if TYPE_CHECKING:

@@ -28,7 +28,7 @@ from ballast.cluster.workload_cache import AUTOSCALERS, SCALED_OBJECTS, path_of,
 from ballast.cluster.write import Result, WriteOutcome
 from ballast.cluster.writer import EmergencyWriter, Pace, Writer
 from ballast.model.workload import Autoscaler
-from ballast.publishing import release as publishing
+from ballast.publishing import release_nodes as publishing
 from ballast.publishing.crane_plan import is_written
 from ballast.publishing.node_keys import NodeKeys
 from ballast.settings import Duration, Settings, load

@@ -87,9 +87,9 @@ def _check_power(findings: SettingsFindings) -> tuple[tuple[str, ...], tuple[str
     """Problems and warnings of the power policies. Nothing is imported for them where there are none."""
     if not findings.settings.power.policies and findings.settings.power.mode is not Mode.ON:
         return (), ()
-    from ballast.jobs.power import build
+    from ballast.jobs.power import build_power
 
     given = findings.values.get(("power", "policies"))
     called = "power" if given is None or given.origin != ORIGIN else variable("power", "policies")
-    policies = build.findings(findings.settings, called, time.time())
+    policies = build_power.findings(findings.settings, called, time.time())
     return policies.problems, policies.warnings

@@ -19,7 +19,7 @@ from ballast.base.clock import SystemClock
 from ballast.base.deadlines import deadline, keep_deadlines
 from ballast.base.errors import AnswerTooLarge, ClusterError, SettingsError, Unauthorized, Unreachable
 from ballast.base.metrics import Metrics
-from ballast.cluster.error_messages import refusal, verb_of
+from ballast.cluster.api_refusals import refusal, verb_of
 
 CONNECT_TIMEOUT = 5.0
 READ_TIMEOUT = 30.0

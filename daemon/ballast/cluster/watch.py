@@ -13,8 +13,8 @@ import structlog
 from ballast.base.clock import Clock
 from ballast.base.errors import NOT_JSON, AnswerTooLarge, ClusterError, Gone, NotFound, TooManyRequests
 from ballast.base.metrics import Metrics
+from ballast.cluster.api_refusals import refusal
 from ballast.cluster.client import KubeApi, Lines
-from ballast.cluster.error_messages import refusal
 from ballast.cluster.listing import list_all
 from ballast.cluster.objects import wire
 from ballast.cluster.objects.decoding import Reader

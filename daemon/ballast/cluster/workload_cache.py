@@ -12,8 +12,8 @@ from ballast.base.errors import NOT_JSON, ClusterError
 from ballast.base.metrics import Metrics
 from ballast.cluster import workloads as forms
 from ballast.cluster.client import KubeApi
-from ballast.cluster.objects import attachments, wire
-from ballast.cluster.objects import attachments as attached
+from ballast.cluster.objects import attachment_decoding, wire
+from ballast.cluster.objects import attachment_decoding as attached
 from ballast.cluster.objects.decoding import Reader, Shared
 from ballast.cluster.objects.object_budget import ObjectBudget
 from ballast.cluster.watch import Collection, Reflector, WatchGroup
@@ -21,7 +21,7 @@ from ballast.model.attachments import Attachments, DeviceClaim, DeviceSlice, Nod
 from ballast.model.workload import Autoscaler, DisruptionBudget, Namespace, Quota, Workload
 
 T = TypeVar("T")
-W = TypeVar("W", bound="forms.WireKind | attached.WireKind | attachments.WireDeviceClaim")
+W = TypeVar("W", bound="forms.WireKind | attached.WireKind | attachment_decoding.WireDeviceClaim")
 
 WORKLOADS = {
     "deployments": "Deployment",
@@ -244,7 +244,7 @@ _ATTACHED: Mapping[str, tuple[type[Any], Callable[[Any], Any]]] = {
     CLASSES: (attached.WireStorageClass, attached.to_storage_class),
     CSI_NODES: (attached.WireCsiNode, attached.to_csi_node),
     SLICES: (attached.WireSlice, attached.to_slice),
-    DEVICE_CLAIMS: (attachments.WireDeviceClaim, attachments.to_device_claim),
+    DEVICE_CLAIMS: (attachment_decoding.WireDeviceClaim, attachment_decoding.to_device_claim),
     NODE_CLAIMS: (attached.WireNodeClaim, attached.to_node_claim),
     SCALE_UPS: (attached.WireEvent, attached.to_scale_up),
 }

@@ -10,7 +10,7 @@ from ballast.cluster.objects import wire
 from ballast.cluster.objects.decoding import Shared
 from ballast.cluster.objects.templates import to_selector
 from ballast.model.disruption import never_allows
-from ballast.model.limits import quantity
+from ballast.model.load_limits import quantity
 from ballast.model.workload import Autoscaler, DisruptionBudget, Namespace, Quota, Workload
 
 

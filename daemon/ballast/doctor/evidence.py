@@ -19,12 +19,12 @@ from ballast.model.pod import Pod
 from ballast.model.sample import Reading
 from ballast.settings import Duration, Settings
 from ballast.telemetry import responses as decoding
-from ballast.telemetry.error_messages import NotAllowed
 from ballast.telemetry.exporters.terms import CONTAINERS, Terms
+from ballast.telemetry.failed_answers import NotAllowed
 from ballast.telemetry.metrics_server import MetricsServerSource
 from ballast.telemetry.node_names import NodeNames
-from ballast.telemetry.pods import ages, ask_metrics_server, decode
-from ballast.telemetry.prometheus import PrometheusSource
+from ballast.telemetry.pod_usage import ages, ask_metrics_server, decode
+from ballast.telemetry.prometheus_source import PrometheusSource
 
 PATIENCE = 3.0
 """Seconds that one answer may take where the settings name no timeout."""

@@ -14,7 +14,7 @@ from ballast.base.errors import BallastError
 from ballast.doctor.cluster_view import CheckNotPossible
 from ballast.doctor.finding import Finding
 from ballast.model.sample import Bools, Floats
-from ballast.placement.planners.node_constraints import NodeConstraints
+from ballast.placement.node_constraints import NodeConstraints
 from ballast.publishing.node_keys import NodeKeys
 from ballast.scoring.demand import DEFAULT_REQUESTS
 from ballast.settings import Mode

@@ -11,7 +11,7 @@ from ballast.base.errors import BallastError
 from ballast.base.metrics import Metrics
 from ballast.base.text import named
 from ballast.doctor.cluster_view import CheckNotPossible
-from ballast.jobs.telemetry import TelemetryCycle, rules_of
+from ballast.jobs.telemetry_cycle import TelemetryCycle, rules_of
 from ballast.jobs.witnesses import differing
 from ballast.model.node_state import ALWAYS_NEEDED, NodeState, silent_share
 from ballast.publishing.freeze import Freeze

@@ -14,7 +14,7 @@ from ballast.cluster.workload_cache import AUTOSCALERS, SCALED_OBJECTS, plural_o
 from ballast.doctor.cluster_view import CheckNotPossible, document, text
 from ballast.doctor.evidence import PATIENCE, Evidence
 from ballast.doctor.finding import Finding
-from ballast.jobs.power.build import PolicyFindings, client, findings
+from ballast.jobs.power.build_power import PolicyFindings, client, findings
 from ballast.model.workload import Autoscaler, Workload
 from ballast.power.feed_spec import FeedSpec
 from ballast.power.plausible import far_off

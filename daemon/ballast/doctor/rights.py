@@ -11,8 +11,8 @@ from ballast.doctor.cluster_view import CheckNotPossible, document, part, text
 from ballast.doctor.evidence import Evidence
 from ballast.doctor.finding import Finding
 from ballast.doctor.kubernetes import acts
-from ballast.eviction.planners.registry import planner
-from ballast.jobs.power.build import findings
+from ballast.jobs.power.build_power import findings
+from ballast.planners.built_in import planner
 from ballast.power.policy import PowerPolicy
 from ballast.settings import Mode, Settings
 

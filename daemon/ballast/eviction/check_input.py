@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 from typing import NamedTuple, TypeAlias
 
 from ballast.eviction.facts import Facts, WorkloadKey
+from ballast.eviction.gate_rules import GateRules
 from ballast.eviction.history import NOTHING_YET, History, Tally
-from ballast.eviction.rules import GateRules
 from ballast.model.node import Node
 from ballast.model.pod import Pod
 

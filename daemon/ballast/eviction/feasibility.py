@@ -6,14 +6,14 @@ import numpy as np
 
 from ballast.eviction.check_input import Feasibility
 from ballast.eviction.facts import Facts, leaving, young
-from ballast.eviction.rules import GateRules
-from ballast.model.limits import Limit, limits
+from ballast.eviction.gate_rules import GateRules
+from ballast.model.load_limits import Limit, limits
 from ballast.model.marks import MIRROR
 from ballast.model.node import HARD_EFFECTS, Node
 from ballast.model.pod import Pod
 from ballast.model.sample import Bools
-from ballast.placement.planners.layout import Layout
-from ballast.placement.planners.simulated_placement import SimulatedPlacement
+from ballast.placement.layout import Layout
+from ballast.placement.simulated_placement import SimulatedPlacement
 
 EMPTY = "empty"
 """Name, under Ballast's prefix, of the taint of nodes that are to be empty, and of the label of those that are."""

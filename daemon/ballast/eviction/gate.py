@@ -14,8 +14,8 @@ from ballast.eviction.annotations import EVICT, EVICT_LIFTS, lifted, opted_in
 from ballast.eviction.check_input import LOOKED_NOWHERE, Check, CheckInput, CheckResult, Feasibility, GateVerdict, allow
 from ballast.eviction.checks import acting, availability, limits, load, nature
 from ballast.eviction.facts import Facts
+from ballast.eviction.gate_rules import GateRules
 from ballast.eviction.history import NOTHING_YET, History, Tally
-from ballast.eviction.rules import GateRules
 from ballast.model.pod import FINISHED, Pod
 from ballast.model.sample import Ints
 

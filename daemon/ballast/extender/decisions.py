@@ -14,7 +14,7 @@ from ballast.base.metrics import Metrics
 from ballast.cluster.objects import wire
 from ballast.cluster.objects.decoding import Shared, give_way, pool_of_shapes, to_pod
 from ballast.cluster.watch import WATCH_SILENT
-from ballast.extender.reservations import ExtenderReservations
+from ballast.extender.extender_reservations import ExtenderReservations
 from ballast.extender.snapshot_state import SnapshotState
 from ballast.extender.strategies import Strategies
 from ballast.model.devices import ANNOTATIONS, claim_of
@@ -37,7 +37,7 @@ from ballast.scoring.scores import Scores
 from ballast.serving.board import Board
 from ballast.serving.extender import Priorities, Rejections, equal
 from ballast.serving.host_index import Hosts, Named
-from ballast.settings.parts import ExtenderSettings
+from ballast.settings.plain_parts import ExtenderSettings
 
 BATCH = 25
 """Pods of a list that are added at once."""

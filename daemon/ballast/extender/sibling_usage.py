@@ -9,8 +9,8 @@ import structlog
 from ballast.base.clock import Clock
 from ballast.extender.decisions import ExtenderService
 from ballast.model.pod import Pod
+from ballast.telemetry.pod_usage import decode
 from ballast.telemetry.pod_usage_cache import PodUsageCache
-from ballast.telemetry.pods import decode
 
 RESOURCES = ("cpu", "memory")
 

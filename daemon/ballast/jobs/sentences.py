@@ -10,7 +10,7 @@ import numpy as np
 from ballast.answers.api import StatusCondition
 from ballast.base.text import duration, named
 from ballast.cluster.conditions import Conditions
-from ballast.jobs.telemetry import TelemetryCycle
+from ballast.jobs.telemetry_cycle import TelemetryCycle
 from ballast.model.node import Node
 from ballast.model.node_state import NodeState
 from ballast.model.snapshot import Snapshot

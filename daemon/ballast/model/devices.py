@@ -12,7 +12,7 @@ from collections.abc import Mapping
 import msgspec
 
 from ballast.base.errors import NOT_JSON
-from ballast.model.limits import quantity
+from ballast.model.load_limits import quantity
 from ballast.model.node import Node
 from ballast.model.pod import Pod
 

@@ -15,8 +15,8 @@ from ballast.model.node import Node
 from ballast.model.pod import Pod
 from ballast.model.sample import Bools, Floats, Ints
 from ballast.placement.batch_balance import MeasuredLoad, balanced
-from ballast.placement.planners.layout import IN_PARTS, PODS, Layout, is_device, layout
-from ballast.placement.planners.simulated_placement import SimulatedPlacement
+from ballast.placement.layout import IN_PARTS, PODS, Layout, is_device, layout
+from ballast.placement.simulated_placement import SimulatedPlacement
 from ballast.scoring.residual import NOWHERE, Criterion, Residuals
 
 MOST = 2000

@@ -13,8 +13,8 @@ from ballast.base.errors import PlacementError
 from ballast.model.node_weights import NO_NODE_WEIGHTS, NodeWeights
 from ballast.model.pod import Pod
 from ballast.model.sample import Bools, Floats, Ints
-from ballast.placement.planners.layout import Layout
-from ballast.placement.planners.simulated_placement import SimulatedPlacement
+from ballast.placement.layout import Layout
+from ballast.placement.simulated_placement import SimulatedPlacement
 from ballast.solving import Problem, Rule, RuleKind, arrange, solve
 
 EVALUATIONS_PER_POD = 100

@@ -7,13 +7,13 @@ import numpy as np
 
 from ballast.eviction.facts import ClusterObjects, Facts
 from ballast.eviction.history import NOTHING_YET, History
-from ballast.eviction.plan import Aims
-from ballast.model.limits import EQUAL, Weights, named
+from ballast.model.load_limits import EQUAL, Weights, named
 from ballast.model.node_state import ALWAYS_NEEDED, NodeState
 from ballast.model.node_weights import NO_NODE_WEIGHTS, NodeWeights
 from ballast.model.sample import Floats
 from ballast.model.snapshot import Snapshot
-from ballast.telemetry.pods import PodAnswers
+from ballast.planners.aims import Aims
+from ballast.telemetry.pod_usage import PodAnswers
 
 
 @dataclass(frozen=True)

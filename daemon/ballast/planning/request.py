@@ -9,11 +9,12 @@ import msgspec
 import numpy as np
 
 from ballast.answers.views import Explanation
-from ballast.eviction.plan import Aims, EvictionPlan, Kind
-from ballast.eviction.rules import UNLIMITED, EvictionLimit, GateRules
+from ballast.eviction.gate_rules import UNLIMITED, EvictionLimit, GateRules
 from ballast.model.pod import Pod
 from ballast.placement.batch import BatchPlan, BatchRules
 from ballast.placement.batch_balance import MeasuredLoad
+from ballast.planners.aims import Aims
+from ballast.planners.eviction_plan import EvictionPlan, Kind
 from ballast.planning.moment import Moment
 
 PIECE = 250

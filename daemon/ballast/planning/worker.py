@@ -16,16 +16,16 @@ from typing import Any, cast
 
 import numpy as np
 
-from ballast.eviction.destinations import as_tried
-from ballast.eviction.document import explanation
 from ballast.eviction.facts import Facts
 from ballast.eviction.feasibility import handed_over
 from ballast.eviction.gate import Gate
-from ballast.eviction.plan import EvictionPlan, make_plan
-from ballast.eviction.planners.registry import planner
 from ballast.model.sample import Bools
 from ballast.placement.batch import plan_batch
-from ballast.placement.planners.layout import Layout, layout
+from ballast.placement.layout import Layout, layout
+from ballast.planners.built_in import planner
+from ballast.planners.destinations import as_tried
+from ballast.planners.eviction_plan import EvictionPlan, make_plan
+from ballast.planners.explanation import explanation
 from ballast.planning.moment import Moment
 from ballast.planning.request import (
     BatchRequest,
@@ -42,7 +42,7 @@ from ballast.planning.request import (
     encode,
     receive,
 )
-from ballast.telemetry.pods import PodUsage, decode
+from ballast.telemetry.pod_usage import PodUsage, decode
 
 EXAMPLES = 5
 """Refused pods that are listed with their reason, for each check."""

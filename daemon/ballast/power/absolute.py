@@ -34,9 +34,9 @@ from ballast.power.controller_state import (
     Sample,
 )
 from ballast.power.energy import Reach, plan
-from ballast.power.fit import claimed, fill, restored, shed, within_bounds
 from ballast.power.policy import PowerPolicy
 from ballast.power.sections import ForeignChanges, Side, WhenSilent
+from ballast.power.within_budget import claimed, fill, restored, shed, within_bounds
 
 ZERO = Fraction(0)
 

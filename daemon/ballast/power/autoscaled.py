@@ -8,7 +8,7 @@ from types import MappingProxyType
 from msgspec.structs import replace
 
 from ballast.power.allocation import AllocationTarget
-from ballast.power.fit import fill, watts_of
+from ballast.power.within_budget import fill, watts_of
 
 HEADROOM = 1
 """Replicas that a cap leaves above the demand, so that a rising demand shows."""

@@ -16,8 +16,8 @@ from typing import Any, Self
 import msgspec
 
 from ballast.base.errors import NOT_JSON
+from ballast.power.declared_watts import Doubt
 from ballast.power.feed_spec import Schedule
-from ballast.power.trim import Doubt
 from ballast.power.values import exact
 
 

@@ -17,11 +17,11 @@ from typing import Any
 from ballast.power.autoscaled import Autoscaled
 from ballast.power.controller import observe
 from ballast.power.controller_state import ControllerMode, ControllerResult, ControllerState, Sample
+from ballast.power.declared_watts import Doubt
 from ballast.power.feed_spec import Schedule
-from ballast.power.learning import Meter
+from ballast.power.learned_watts import WattsLearner
 from ballast.power.policy import PowerPolicy
 from ballast.power.sections import Need
-from ballast.power.trim import Doubt
 from ballast.power.waiting import START, LearnedWindow, WindowPrice
 
 
@@ -242,7 +242,7 @@ class _SimulatedMeter:
 
     def __init__(self, policy: PowerPolicy, world: _World) -> None:
         self._policy, self._world = policy, world
-        self._meter = Meter(policy)
+        self._meter = WattsLearner(policy)
         self._past = deque([(Fraction(-1), world.draws())])
 
     @property

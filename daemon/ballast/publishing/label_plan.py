@@ -10,7 +10,7 @@ from typing import Protocol
 
 import numpy as np
 
-from ballast.model.limits import Limit, by_resource
+from ballast.model.load_limits import Limit, by_resource
 from ballast.model.node import Node, Taint
 from ballast.model.node_state import NodeState
 from ballast.model.sample import Floats

@@ -13,44 +13,35 @@ import structlog
 from ballast.actuation.scaling.targets import kinds_of
 from ballast.base.clock import Clock
 from ballast.base.condition_types import OF_THE_LEADER
-from ballast.base.errors import BallastError, SettingsError
+from ballast.base.errors import SettingsError
 from ballast.cluster.conditions import SavedConditions
 from ballast.cluster.context import Context
 from ballast.cluster.leader_endpoint import LeaderEndpoint, OwnPlace
-from ballast.cluster.leader_page import LeaderPage, Tls
 from ballast.cluster.objects.object_budget import too_large
-from ballast.cluster.token_review import TokenReviewer
-from ballast.cluster.write import object_path
 from ballast.extender import strategies
 from ballast.extender.decisions import ExtenderService
 from ballast.extender.sibling_usage import SiblingUsage
-from ballast.jobs import crane, sentences, telemetry
-from ballast.jobs.batch import job as batch_job
-from ballast.jobs.eviction import build as eviction_build
-from ballast.jobs.eviction.moments import FURTHER_KINDS, KINDS
-from ballast.jobs.power import build as power_build
+from ballast.jobs import crane_job, telemetry_cycle
+from ballast.jobs.batch import batch_job
+from ballast.jobs.eviction import build_eviction
+from ballast.jobs.eviction.moment_taker import FURTHER_KINDS, KINDS
+from ballast.jobs.power import build_power
 from ballast.jobs.progress import Hold, Known, Progress
 from ballast.jobs.publishing import PublishingJob
-from ballast.jobs.snapshot import CLAIM_KINDS, ResourceClaims, SnapshotJob
-from ballast.model.limits import by_resource
+from ballast.jobs.snapshot_job import CLAIM_KINDS, ResourceClaims, SnapshotJob
 from ballast.model.snapshot import Snapshot
-from ballast.runtime.context import StateAgeReport, StateSaver, build_context
+from ballast.runtime.build_context import StateAgeReport, StateSaver, build_context
 from ballast.runtime.health import Alive, Health, Loop, LoopKind
-from ballast.runtime.ledger import LedgerReader
-from ballast.runtime.long_history import LongHistory
+from ballast.runtime.ledger_reader import LedgerReader
+from ballast.runtime.listeners import board_of, leader_of, listeners
 from ballast.runtime.scheduler import JobScheduler
-from ballast.serving import fleet
-from ballast.serving.app import create_app, create_extender_app, create_health_app
-from ballast.serving.board import Board, CycleRecord, DaemonAnswers
-from ballast.serving.callers import Callers
-from ballast.serving.history import hot_of
+from ballast.serving.board import CycleRecord, DaemonAnswers
+from ballast.serving.fleet_history import hot_of
 from ballast.serving.pods_on import NodePods
-from ballast.serving.refusals import Refusals
 from ballast.serving.server import Server
-from ballast.serving.standby import Leader
 from ballast.settings import Mode, Settings, check_run
+from ballast.telemetry.pod_usage import decode
 from ballast.telemetry.pod_usage_cache import PodUsageCache
-from ballast.telemetry.pods import decode
 
 CYCLES_KEPT = 200
 SYNC_ATTEMPTS = 60
@@ -73,10 +64,10 @@ class Daemon:
         check_run(settings)
         if unusable := tuple(strategies.problems(settings)):
             raise SettingsError(*unusable)
-        chosen, policies = strategies.Strategies(settings), power_build.policies(settings)
-        evicts = settings.eviction.mode is not Mode.OFF
-        kinds = {*(kinds_of(policies) if policies else ()), *((*KINDS, *FURTHER_KINDS) if evicts else ())}
-        kinds |= {*CLAIM_KINDS, *(batch_job.KINDS if settings.batch.mode is not Mode.OFF else ())}
+        chosen, policies = strategies.Strategies(settings), build_power.policies(settings)
+        kinds = {*CLAIM_KINDS, *(kinds_of(policies) if policies else ())}
+        kinds |= {*((*KINDS, *FURTHER_KINDS) if settings.eviction.mode is not Mode.OFF else ())}
+        kinds |= {*(batch_job.KINDS if settings.batch.mode is not Mode.OFF else ())}
         self.context = context = build_context(settings, clock, kinds=kinds, foreign=chosen.policy.keys)
         self.on_cycle: Callable[[CycleRecord], None] = lambda cycle: None
         """Called after every cycle, in the job's thread."""
@@ -84,10 +75,10 @@ class Daemon:
         self._cycles: deque[CycleRecord] = deque(maxlen=CYCLES_KEPT)
         self._cycles_lock = threading.Lock()
 
-        reader = telemetry.build(context)
-        stale_after = telemetry.stale_after(settings)
+        reader = telemetry_cycle.build(context)
+        stale_after = telemetry_cycle.stale_after(settings)
         self.progress = Progress(context, stale_after)
-        self.board = board = _board(context, config or [], stale_after)
+        self.board = board = board_of(context, config or [], stale_after)
         claims = ResourceClaims(context.workloads)
         self.extender = ExtenderService(
             settings.extender,
@@ -104,12 +95,12 @@ class Daemon:
         self.siblings = SiblingUsage(self.extender, usage, context.cache.pods, context.clock)
         board.pods_on = NodePods(context.cache.pods_on, partial(_usage, usage), context.clock)
 
-        self._feeds = power_build.client(settings, policies)
-        self.power = power_build.build(context, policies, board, self._feeds) if policies else None
-        self.eviction = eviction_build.build(context, self.extender.reservations, reader.source, board, self.power)
+        self._feeds = build_power.client(settings, policies)
+        self.power = build_power.build(context, policies, board, self._feeds) if policies else None
+        self.eviction = build_eviction.build(context, self.extender.reservations, reader.source, board, self.power)
         self.batch = batch_job.build(context, self.extender.reservations, board)
         self.publishing = PublishingJob(context, self.extender.give_way)
-        self.crane = crane.build(context, chosen.policy, reader.source)
+        self.crane = crane_job.build(context, chosen.policy, reader.source)
         self._reader = reader
         self._snapshots = SnapshotJob(
             context,
@@ -130,13 +121,16 @@ class Daemon:
         self.scheduler = JobScheduler(context.clock, context.metrics, self._record)
         self._schedule()
         health = Health(context, board, self._with_threads, self.scheduler.overdue, self._loops)
-        explain = self.eviction.explain if evicts else _no_evictions
-        score = partial(self.extender.node_score, settings.publishing.strategy)
-        ledger = LedgerReader(context, self.eviction.tally)
         answers = DaemonAnswers(
-            health.ready, health.alive, self.extender.scores_of, explain, score, ledger, _leader(context, board)
+            health.ready,
+            health.alive,
+            self.extender.scores_of,
+            self.eviction.explain,
+            partial(self.extender.node_score, settings.publishing.strategy),
+            LedgerReader(context, self.eviction.tally),
+            leader_of(context, board),
         )
-        self.servers = self._listeners(answers)
+        self.servers = listeners(context, board, self.extender, answers)
         context.leadership.subscribe(self._gained, self._lost)
 
     @property
@@ -255,28 +249,6 @@ class Daemon:
             *(Loop(f"listener {server.name}", LoopKind.LISTENER, server.beat) for server in self.servers),
         ]
 
-    def _listeners(self, answers: DaemonAnswers) -> list[Server]:
-        """The page first; then the probes' port, and the extender's where it has one of its own."""
-        settings, metrics = self.context.settings, self.context.metrics
-        http, apart, authority = settings.http, settings.http.of_extender(), settings.extender.client_ca_file
-        callers, clock = Callers(settings.extender), self.context.clock
-        of_page, of_health = Refusals(metrics, clock, "page"), Refusals(metrics, clock, "health")
-        reviewed = (TokenReviewer(self.context.api), http.reviewed) if http.reviewed else None
-        scheduling = None if apart else self.extender
-        page = create_app(self.board, metrics, scheduling, callers, http.allowed_hosts, reviewed, answers, of_page)
-        health = create_health_app(self.board, of_health, answers, reviewed)
-        servers = [
-            Server(page, http, of_page.count, optional_ca=None if apart else authority),
-            Server(health, http.of_health(), of_health.count, "HEALTH_PORT"),
-        ]
-        if apart is not None:
-            if authority is not None:
-                apart = apart.model_copy(update={"client_ca_file": None})
-            of_extender = Refusals(metrics, clock, "extender")
-            extender = create_extender_app(metrics, self.extender, of_extender, callers)
-            servers.append(Server(extender, apart, of_extender.count, "EXTENDER_BIND", authority))
-        return servers
-
     def _gained(self) -> None:
         self.progress.gained()
         self._saved.forget()
@@ -330,49 +302,13 @@ class Daemon:
         self.on_cycle(cycle)
 
 
-def _board(context: Context, config: list[dict[str, Any]], max_age: float) -> Board:
-    return Board(
-        clock=context.clock,
-        conditions=lambda: [sentences.condition(item) for item in context.conditions.list()],
-        leader=context.leadership.is_leader,
-        follows=lambda: context.acting and not context.leadership.is_leader(),
-        paused=context.paused,
-        config=config,
-        max_age=max_age,
-        high=by_resource(context.settings.publishing.high),
-        find_pods=partial(fleet.find_pods, context.cache),
-        node_metrics=context.settings.metrics.nodes,
-        long_history=LongHistory(context.settings, context.clock, context.settings.windows.lengths[0].text),
-    )
-
-
 def _usage(cache: PodUsageCache, at: float, pods: Sequence[str]) -> Mapping[str, Mapping[str, float]]:
     return decode(cache.ask(at, ("cpu", "memory"), pods)).by_pod()
-
-
-def _no_evictions(namespace: str, name: str) -> None:
-    raise BallastError("BALLAST_EVICTION__MODE=off: the checks see no workloads and budgets; dry-run evicts nothing")
 
 
 def _endpoint(context: Context) -> LeaderEndpoint:
     place = OwnPlace(*map(os.environ.get, ("POD_NAME", "POD_NAMESPACE", "POD_IP")))
     return LeaderEndpoint(context.api, context.writer, context.machine_clock, context.settings.extender.service, place)
-
-
-def _leader(context: Context, board: Board) -> Leader:
-    http, service = context.settings.http, context.settings.extender.service
-    namespace = os.environ.get("POD_NAMESPACE") or context.namespace
-    collection = f"/apis/discovery.k8s.io/v1/namespaces/{namespace}/endpointslices"
-    tls = Tls(http.tls_cert_file, http.tls_key_file) if http.tls_cert_file and http.tls_key_file else None
-    page = LeaderPage(
-        context.api,
-        context.machine_clock,
-        path=object_path(collection, service),
-        pod=os.environ.get("POD_NAME"),
-        tls=tls,
-        standing_by=context.leadership.standing_by,
-    )
-    return Leader(board.follows, page.get)
 
 
 def _at_once(*stops: Callable[[], None]) -> None:

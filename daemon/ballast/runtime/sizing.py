@@ -2,13 +2,15 @@
 
 from dataclasses import dataclass
 
-from ballast.base.memory import IN_FLIGHT, KEEP, MIB, BodyBudget
+from ballast.base.answer_budget import IN_FLIGHT
+from ballast.base.body_budget import BodyBudget
+from ballast.base.freed_memory import KEEP, MIB
 from ballast.cluster.listing import LARGEST_OBJECT
 from ballast.cluster.objects.decoding import POOL_BYTES
 from ballast.cluster.objects.object_budget import IN_ALL
 from ballast.planning.process import MEMORY, MEMORY_PER_NODE, MEMORY_PER_POD
-from ballast.serving.history import BOUND
-from ballast.serving.protocol import MAX_CONNECTIONS, MAX_HEADER_BYTES, MAX_UNSENT
+from ballast.serving.bounded_protocol import MAX_CONNECTIONS, MAX_HEADER_BYTES, MAX_UNSENT
+from ballast.serving.fleet_history import BOUND
 from ballast.settings import Mode, Settings
 
 DOCUMENTED = (5_000, 30_000)

@@ -14,9 +14,9 @@ import numpy as np
 
 from ballast.model.pod import Pod
 from ballast.model.sample import Bools, Floats, Ints
-from ballast.scoring.allocation import RequestsStrategy, allocations, only_weights
 from ballast.scoring.demand import NOTHING, demand
 from ballast.scoring.fleet import Fleet
+from ballast.scoring.requests_strategy import RequestsStrategy, allocations, only_weights
 from ballast.scoring.scores import Scores
 
 NAME = "balanced"

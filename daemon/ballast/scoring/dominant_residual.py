@@ -16,15 +16,15 @@ from typing import ClassVar
 import numpy as np
 
 from ballast.model.devices import PARTS, WHOLE
-from ballast.model.limits import quantity
+from ballast.model.load_limits import quantity
 from ballast.model.pod import Pod
 from ballast.model.sample import Bools, Floats, Ints
-from ballast.scoring.allocation import check_resource
 from ballast.scoring.demand import NOTHING, Units, units
 from ballast.scoring.devices.columns import Columns
 from ballast.scoring.fleet import Fleet
 from ballast.scoring.keys import LARGEST_WEIGHT, StrategyKeys, to_number
 from ballast.scoring.profiles import Profile, asked_by, observed
+from ballast.scoring.requests_strategy import check_resource
 from ballast.scoring.residual import NOWHERE, STEPS, Criterion, fits, steps
 from ballast.scoring.scores import Scores
 

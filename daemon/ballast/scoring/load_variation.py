@@ -12,7 +12,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ballast.model.limits import EQUAL
+from ballast.model.load_limits import EQUAL
 from ballast.model.node_state import ALWAYS_NEEDED
 from ballast.model.node_weights import LEAST, MOST, NO_NODE_WEIGHTS, NodeWeights, is_selector, node_factors
 from ballast.model.pod import Pod

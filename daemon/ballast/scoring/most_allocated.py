@@ -12,8 +12,8 @@ import numpy as np
 
 from ballast.model.pod import Pod
 from ballast.model.sample import Ints
-from ballast.scoring.allocation import RequestsStrategy, fit_scores, only_weights
 from ballast.scoring.fleet import Fleet
+from ballast.scoring.requests_strategy import RequestsStrategy, fit_scores, only_weights
 from ballast.scoring.scores import Scores
 
 NAME = "most-allocated"

@@ -15,9 +15,9 @@ import numpy as np
 
 from ballast.model.pod import Pod
 from ballast.model.sample import Ints
-from ballast.scoring.allocation import RequestsStrategy, fit_scores, parse_weights
 from ballast.scoring.fleet import Fleet
 from ballast.scoring.keys import StrategyKeys, to_number
+from ballast.scoring.requests_strategy import RequestsStrategy, fit_scores, parse_weights
 from ballast.scoring.scores import Scores
 
 NAME = "requested-to-capacity"

@@ -11,7 +11,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from ballast.model.limits import quantity
+from ballast.model.load_limits import quantity
 from ballast.model.pod import Pod
 from ballast.model.sample import Floats, Ints
 from ballast.scoring import in_flight

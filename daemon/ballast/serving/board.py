@@ -7,11 +7,11 @@ from typing import Any
 
 from ballast.answers.api import CycleRecord, PodScores, Power
 from ballast.answers.evictions import Evictions, Plan
-from ballast.answers.ledger import LedgerAnswer
+from ballast.answers.ledger_answer import LedgerAnswer
 from ballast.answers.views import Explanation, FoundPod, NodeHistory, NodeScore, PodOnNode
 from ballast.base.clock import Clock, SystemClock
 from ballast.model.snapshot import Snapshot
-from ballast.serving.history import FleetHistory
+from ballast.serving.fleet_history import FleetHistory
 from ballast.serving.rendering import Rendered
 from ballast.serving.standby import Leader
 

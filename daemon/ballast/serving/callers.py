@@ -16,8 +16,8 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from ballast.base.clock import Clock
 from ballast.base.errors import ClusterError, SettingsError
 from ballast.cluster.token_review import TokenVerdict
-from ballast.serving.health import PROBES, is_verbose
-from ballast.settings.parts import ExtenderSettings
+from ballast.serving.probes import PROBES, is_verbose
+from ballast.settings.plain_parts import ExtenderSettings
 from ballast.settings.secrets import SecretFile
 
 _OF_BROWSERS = frozenset((b"origin", b"referer", b"cookie", b"accept-language"))

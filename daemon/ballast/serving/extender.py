@@ -16,15 +16,16 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 from starlette.types import Scope
 
+from ballast.base.body_budget import BodiesInFlight, BodyBudget
 from ballast.base.clock import Clock
 from ballast.base.errors import NOT_JSON, BallastError, UsageError, without_frames
-from ballast.base.memory import BodiesInFlight, BodyBudget, FreedMemory
+from ballast.base.freed_memory import FreedMemory
 from ballast.base.metrics import Metrics
 from ballast.base.text import printable
 from ballast.cluster.objects import wire
 from ballast.placement.choice import NEUTRAL
+from ballast.serving.cached_document import JSON
 from ballast.serving.callers import Callers, is_browser
-from ballast.serving.document import JSON
 from ballast.serving.extender_wire import FilterArgs, TooManyNames, filter_args, pod_bytes, prioritize_args
 from ballast.serving.host_index import Hosts, Named
 from ballast.serving.refusals import Refusals

@@ -5,7 +5,7 @@ from typing import Any
 from msgspec.json import schema_components
 
 from ballast import __version__
-from ballast.answers import api, evictions, ledger, views
+from ballast.answers import api, evictions, ledger_answer, views
 
 Schema = dict[str, Any]
 
@@ -22,7 +22,7 @@ ANSWERS: dict[str, Any] = {
     "fleet": views.FleetNames,
     "fleet_loads": views.FleetLoads,
     "overview": views.Overview,
-    "ledger": ledger.LedgerAnswer,
+    "ledger": ledger_answer.LedgerAnswer,
     "history": views.SpreadHistory,
     "node_history": views.NodeHistory,
     "node_score": views.NodeScore,

@@ -7,14 +7,14 @@ import numpy as np
 
 from ballast.answers.api import Policy, Power, Status, Trouble
 from ballast.answers.evictions import Evictions, Plan
-from ballast.answers.ledger import LedgerAnswer, effect_of, last_day, total
+from ballast.answers.ledger_answer import LedgerAnswer, effect_of, last_day, total
 from ballast.answers.views import Balance, HotNode, Obstacle, Overview, Today
 from ballast.base.condition_types import CONDITION_TYPES, GOOD, OWN_TROUBLES, ConditionType, Rank
 from ballast.base.text import duration
 from ballast.model.duration import DAY
 from ballast.model.sample import Floats
 from ballast.model.snapshot import Snapshot
-from ballast.serving.history import BINS, FleetHistory, bars_of, spread_of
+from ballast.serving.fleet_history import BINS, FleetHistory, bars_of, spread_of
 
 HOTTEST = 5
 OBSTACLES = 12

@@ -15,12 +15,12 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
 from ballast.answers.evictions import Plan
-from ballast.answers.ledger import LedgerAnswer
+from ballast.answers.ledger_answer import LedgerAnswer
 from ballast.answers.views import PlanSummary
 from ballast.base.errors import BallastError
-from ballast.serving import fleet
+from ballast.serving import fleet_columns
 from ballast.serving.board import Board, DaemonAnswers
-from ballast.serving.document import JSON, CachedDocument, Document
+from ballast.serving.cached_document import JSON, CachedDocument, Document
 from ballast.serving.overview import overview
 from ballast.serving.rendering import Rendered
 
@@ -63,7 +63,7 @@ class PageApi:
         """The loads of all nodes, over one window (`?window=`) or in the past (`?at=`)."""
         rendered = self._require_rendered()
         if (text := request.query_params.get("at")) is not None:
-            body = await run_in_threadpool(fleet.past, rendered.snapshot, self._board.history, _time(text))
+            body = await run_in_threadpool(fleet_columns.past, rendered.snapshot, self._board.history, _time(text))
             if body is None:
                 raise HTTPException(400, f"at={text}: nothing of that time is kept; see /api/v1/history")
             return await Document(lambda: body).response(request)

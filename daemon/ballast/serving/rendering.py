@@ -11,8 +11,8 @@ import numpy as np
 
 from ballast.model.sample import Bools, Floats
 from ballast.model.snapshot import Snapshot
-from ballast.serving import fleet, nodes, watcher_format
-from ballast.serving.document import Document
+from ballast.serving import fleet_columns, nodes, watcher_format
+from ballast.serving.cached_document import Document
 
 
 class Rendered:
@@ -42,9 +42,9 @@ class Rendered:
         self.nodes = {
             name: Document(partial(nodes.listing, snapshot, verdicts, window)) for name, window in windows.items()
         }
-        self.fleet = Document(partial(fleet.names, snapshot))
+        self.fleet = Document(partial(fleet_columns.names, snapshot))
         self.loads = {
-            name: Document(partial(fleet.loads, snapshot, verdicts, window)) for name, window in windows.items()
+            name: Document(partial(fleet_columns.loads, snapshot, verdicts, window)) for name, window in windows.items()
         }
         self.families = {
             everything: Document(partial(node_families, snapshot, verdicts.scores, everything), "text/plain")

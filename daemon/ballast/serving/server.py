@@ -17,9 +17,9 @@ from starlette.types import Scope
 
 from ballast.base.clock import SystemClock
 from ballast.base.errors import SettingsError
-from ballast.base.memory import tune_malloc
-from ballast.serving import protocol
-from ballast.settings.parts import HttpSettings
+from ballast.base.freed_memory import tune_malloc
+from ballast.serving import bounded_protocol
+from ballast.settings.plain_parts import HttpSettings
 
 BACKLOG = 1024
 """Connections that may wait to be accepted."""
@@ -63,7 +63,7 @@ class Server:
         """When its loop last came round (monotonic); every 30 s."""
         config = uvicorn.Config(
             app,
-            http=partial(protocol.BoundedProtocol, refused=refused, take=getattr(app.state, "take", _leave)),  # type: ignore[arg-type]
+            http=partial(bounded_protocol.BoundedProtocol, refused=refused, take=getattr(app.state, "take", _leave)),  # type: ignore[arg-type]
             ws="none",
             lifespan="off",
             log_config=None,
@@ -71,7 +71,7 @@ class Server:
             access_log=False,
             proxy_headers=False,
             server_header=False,
-            timeout_keep_alive=protocol.KEEP_ALIVE,
+            timeout_keep_alive=bounded_protocol.KEEP_ALIVE,
             callback_notify=self._beats,
             timeout_notify=CERTIFICATE_CHECK,
         )

@@ -5,7 +5,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from ballast.serving.board import Board
-from ballast.serving.document import JSON
+from ballast.serving.cached_document import JSON
 from ballast.serving.rendering import Rendered
 
 

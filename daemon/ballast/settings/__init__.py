@@ -5,7 +5,7 @@ from ballast.settings.eviction import EvictionSettings
 from ballast.settings.loading import SettingsFindings, examine, explain, load
 from ballast.settings.model import Settings
 from ballast.settings.part import Mode
-from ballast.settings.parts import (
+from ballast.settings.plain_parts import (
     ClusterSettings,
     ExtenderSettings,
     HttpSettings,
@@ -18,7 +18,7 @@ from ballast.settings.parts import (
 from ballast.settings.prometheus import PrometheusSettings
 from ballast.settings.secrets import mask_urls
 from ballast.settings.telemetry import ResourceSetting, TelemetrySettings
-from ballast.settings.values import Count, Duration, Rate
+from ballast.settings.written import Count, Duration, Rate
 
 __all__ = [
     "ClusterSettings",

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 from ballast.base.errors import SettingsError, UsageError
 from ballast.settings.model import Settings, variable
 from ballast.settings.part import Mode
-from ballast.settings.parts import ExtenderSettings, PublishingSettings
+from ballast.settings.plain_parts import ExtenderSettings, PublishingSettings
 from ballast.settings.prometheus import BUILT_IN_PRESETS
 
 if TYPE_CHECKING:

@@ -5,14 +5,17 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field, WithJsonSchema
 
+from ballast.settings.eviction_tidy import TidySetting
 from ballast.settings.eviction_windows import EvictionWindow
+from ballast.settings.fractions import Load, LoadLimit, Share, Shares
+from ballast.settings.lists import ListOf
+from ballast.settings.names import selector
 from ballast.settings.part import Expert, Mode, ModeSetting, Positive, SettingsPart
-from ballast.settings.tidy import TidySetting
-from ballast.settings.values import Count, Duration, ListOf, Load, LoadLimit, Rate, Share, Shares, selector
+from ballast.settings.written import Count, Duration, Rate
 
 
 def _planner(name: str) -> str:
-    from ballast.eviction.planners.registry import planners  # numpy is slow to import
+    from ballast.planners.built_in import planners  # numpy is slow to import
 
     names = [planner.name for planner in planners()]
     if name not in names:

@@ -7,7 +7,7 @@ from typing import Any, Self
 from zoneinfo import ZoneInfo
 
 from ballast.model.cron import Cron
-from ballast.settings.values import Duration, WrittenValue
+from ballast.settings.written import Duration, WrittenValue
 
 _KEYS = ("allow", "deny", "duration", "timezone", "planners")
 LONGEST = 31 * 86_400.0
@@ -72,7 +72,7 @@ def _zone(name: object) -> ZoneInfo:
 
 
 def _planners(names: Any) -> tuple[str, ...]:
-    from ballast.eviction.planners.registry import planners  # numpy is slow to import
+    from ballast.planners.built_in import planners  # numpy is slow to import
 
     known = [planner.name for planner in planners()]
     if not isinstance(names, list | tuple) or not all(name in known for name in names):

@@ -12,7 +12,7 @@ from ballast.settings.model import VARIABLES, Settings, variable
 from ballast.settings.secrets import mask_address, mask_urls
 from ballast.settings.sources import GivenValue
 from ballast.settings.telemetry import ResourceSetting
-from ballast.settings.values import LARGEST, Count, Duration, Speed
+from ballast.settings.written import LARGEST, Count, Duration, Speed
 
 _EXPECTED = {
     "bool_parsing": "true or false",

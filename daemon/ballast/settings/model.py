@@ -7,7 +7,7 @@ from types import MappingProxyType
 from pydantic_settings import BaseSettings, InitSettingsSource, PydanticBaseSettingsSource, SettingsConfigDict
 
 from ballast.settings.eviction import EvictionSettings
-from ballast.settings.parts import (
+from ballast.settings.plain_parts import (
     BatchSettings,
     ClusterSettings,
     ExtenderSettings,

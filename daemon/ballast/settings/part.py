@@ -4,9 +4,9 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any, Final, TypeAlias, TypeVar
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, field_validator
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, WithJsonSchema, field_validator
 
-from ballast.settings.values import LARGEST, Written
+from ballast.settings.written import LARGEST
 
 _T = TypeVar("_T")
 
@@ -69,7 +69,9 @@ def _strategy(name: str) -> str:
     return name
 
 
-ModeSetting: TypeAlias = Annotated[Mode, Written(_mode, {"enum": ["off", "dry-run", "on", True, False]})]
+ModeSetting: TypeAlias = Annotated[
+    Mode, BeforeValidator(_mode), WithJsonSchema({"enum": ["off", "dry-run", "on", True, False]})
+]
 File: TypeAlias = Annotated[Path, BeforeValidator(_path), AfterValidator(_existing)]
 Positive = AfterValidator(_positive)
 Strategy: TypeAlias = Annotated[str, AfterValidator(_strategy)]

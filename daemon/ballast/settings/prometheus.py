@@ -9,8 +9,9 @@ from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, WithJson
 
 from ballast.base.errors import UsageError
 from ballast.base.registry import Registry
+from ballast.settings.lists import as_list, as_map
 from ballast.settings.part import Expert, File, Positive, SettingsPart
-from ballast.settings.values import Duration, Written, as_list, as_map
+from ballast.settings.written import Duration
 
 _QUOTED = r"""("(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*'|`[^`]*`)"""
 _MATCHER = re.compile(rf"""([A-Za-z_][A-Za-z0-9_.]*|"[^"\\\n]+")\s*(=~|!~|!=|=)\s*{_QUOTED}""")
@@ -72,7 +73,7 @@ def quoted_label(name: str) -> str:
     return name if _PLAIN_NAME.fullmatch(name) else '"' + name.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
-Presets = Annotated[str, Written(_preset, {"type": ["string", "array"]})]
+Presets = Annotated[str, BeforeValidator(_preset), WithJsonSchema({"type": ["string", "array"]})]
 """Names of presets, built in or of other packages, separated by commas."""
 
 

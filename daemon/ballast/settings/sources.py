@@ -11,10 +11,10 @@ import yaml
 from pydantic_settings import BaseSettings, EnvSettingsSource, InitSettingsSource
 
 from ballast.base.yaml_loader import TreeLoader
+from ballast.settings.lists import LONG
 from ballast.settings.model import CONFIG_FILE, PREFIX, VARIABLES, Settings, injected, suggestion, variable
 from ballast.settings.secrets import mask_urls
 from ballast.settings.telemetry import HOSTED, WHY_NOT_HOSTED
-from ballast.settings.values import LONG
 
 ORIGIN = "environment"
 

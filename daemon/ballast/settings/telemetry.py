@@ -4,11 +4,12 @@ import re
 from collections.abc import Mapping
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict
+from pydantic import BaseModel, BeforeValidator, ConfigDict, WithJsonSchema
 
+from ballast.settings.lists import TEXT_OR_MAP, as_list, as_map
 from ballast.settings.part import Expert, Positive, SettingsPart
 from ballast.settings.prometheus import BUILT_IN_PRESETS, PRESETS
-from ballast.settings.values import TEXT_OR_MAP, Duration, Speed, Written, as_list, as_map
+from ballast.settings.written import Duration, Speed
 
 KNOWN_RESOURCES = tuple(dict.fromkeys(name for names in BUILT_IN_PRESETS.values() for name in names))
 EVERY_NODE = "*"
@@ -137,15 +138,18 @@ class TelemetrySettings(SettingsPart):
     interval: Annotated[Duration, Positive] = Duration("30s")
     """Time between two readings."""
 
-    resources: Annotated[tuple[ResourceSetting, ...], Written(_resources, {"type": ["string", "array", "object"]})] = (
-        ResourceSetting(name="cpu"),
-        ResourceSetting(name="memory"),
-    )
+    resources: Annotated[
+        tuple[ResourceSetting, ...],
+        BeforeValidator(_resources),
+        WithJsonSchema({"type": ["string", "array", "object"]}),
+    ] = (ResourceSetting(name="cpu"), ResourceSetting(name="memory"))
     """Names among cpu, memory, disk, network, pods, gpu, psi-cpu, psi-memory, psi-io, or a map such as {"cpu": {},
     "gpu": {"query": "...", "freshness": "...", "node_label": "Hostname"}}; a query gives a ratio 0..1 per node,
     freshness the Unix time of its newest sample; an entry for a known name overrides its preset."""
 
-    node_label: Annotated[str | None, Written(_label_names, {"type": ["string", "array", "null"]})] = None
+    node_label: Annotated[
+        str | None, BeforeValidator(_label_names), WithJsonSchema({"type": ["string", "array", "null"]})
+    ] = None
     """Label of the series that holds the node's name, such as node or k8s.node.name; of several, separated by commas,
     the first that names a node counts. Unset: the preset's, usually instance."""
 
@@ -153,11 +157,11 @@ class TelemetrySettings(SettingsPart):
     """Kubernetes label of the node that holds its name in the series, such as example.com/hostname; unset: only its
     name, addresses and host names are matched."""
 
-    node_rewrite: Expert[Annotated[Mapping[str, str], Written(_rewrites, TEXT_OR_MAP)]] = {}
+    node_rewrite: Expert[Annotated[Mapping[str, str], BeforeValidator(_rewrites), WithJsonSchema(TEXT_OR_MAP)]] = {}
     """Rewrites the node names of the series before they are looked up: a map from patterns that match the whole name
     to replacements, such as {"(.+)-metal": "$1"}."""
 
-    network_speed: Expert[Annotated[Mapping[str, Speed], Written(_speeds, TEXT_OR_MAP)]] = {}
+    network_speed: Expert[Annotated[Mapping[str, Speed], BeforeValidator(_speeds), WithJsonSchema(TEXT_OR_MAP)]] = {}
     """Link speed where the exporter does not report it: one for all nodes, such as 10Gbit, or a map such as {"node-a":
     "25Gbit", "*": "10Gbit"}."""
 

@@ -10,7 +10,7 @@ import numpy as np
 from ballast.base.errors import Infeasible
 from ballast.base.text import named
 from ballast.model.sample import Bools, Floats, Ints
-from ballast.solving.devices import DeviceRelation
+from ballast.solving.device_shares import DeviceRelation
 from ballast.solving.problem import Problem, Rule, RuleKind
 from ballast.solving.units import Units, units
 

@@ -7,7 +7,7 @@ from enum import StrEnum
 import numpy as np
 
 from ballast.model.sample import Bools, Floats, Ints
-from ballast.solving.devices import Devices, dimensions, total
+from ballast.solving.device_shares import Devices, dimensions, total
 
 
 class RuleKind(StrEnum):

@@ -6,7 +6,7 @@ import numpy as np
 
 from ballast.base.text import named
 from ballast.model.sample import Bools, Ints
-from ballast.solving.devices import DeviceRelation
+from ballast.solving.device_shares import DeviceRelation
 from ballast.solving.problem import Problem, Rule, RuleKind
 from ballast.solving.units import ROUNDING, Units
 

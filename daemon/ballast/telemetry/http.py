@@ -19,14 +19,14 @@ from requests.auth import AuthBase, _basic_auth_str
 from requests.utils import DEFAULT_CA_BUNDLE_PATH
 
 from ballast.base import text
+from ballast.base.answer_budget import ANSWERS, AnswerBudget, AnswerShare
 from ballast.base.clock import Clock, SystemClock
 from ballast.base.deadlines import DeadlineAdapter
 from ballast.base.deadlines import deadline as whole_deadline
 from ballast.base.errors import SettingsError, SourceUnavailable, TelemetryError, without_frames
-from ballast.base.memory import ANSWERS, AnswerBudget, AnswerShare
 from ballast.settings.prometheus import PrometheusSettings
 from ballast.settings.secrets import SecretFile
-from ballast.telemetry.error_messages import (
+from ballast.telemetry.failed_answers import (
     NoConnection,
     coded_twice,
     in_words_of,

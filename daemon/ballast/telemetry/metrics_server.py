@@ -11,7 +11,7 @@ import numpy as np
 
 from ballast.base.errors import ClusterError, Forbidden, NotFound, SourceUnavailable, TelemetryError
 from ballast.base.metrics import Metrics
-from ballast.model.limits import quantity
+from ballast.model.load_limits import quantity
 from ballast.model.node import Node
 from ballast.model.sample import Floats, Ints, Reading, ReadingProblem, Samples
 from ballast.settings import Settings

@@ -7,8 +7,8 @@ from typing import TypeVar
 
 from ballast.settings import Settings
 from ballast.telemetry.metrics_server import MetricsServerSource
-from ballast.telemetry.pods import HOUR, PodAnswers, ask_metrics_server
-from ballast.telemetry.prometheus import PrometheusSource
+from ballast.telemetry.pod_usage import HOUR, PodAnswers, ask_metrics_server
+from ballast.telemetry.prometheus_source import PrometheusSource
 from ballast.telemetry.source import Source
 
 T = TypeVar("T")

@@ -11,7 +11,7 @@ from prometheus_api_client import PrometheusConnect
 
 from ballast.base.errors import SettingsError, SourceUnavailable, without_frames
 from ballast.settings import Settings
-from ballast.telemetry.error_messages import masked
+from ballast.telemetry.failed_answers import masked
 from ballast.telemetry.http import HttpAccess, HttpAnswer, HttpSession, prometheus_credentials
 
 PART = "BALLAST_PROMETHEUS__"

@@ -29,7 +29,7 @@ from ballast.telemetry.queries import Query, QuerySet
 from ballast.telemetry.responses import SeriesTable
 from ballast.telemetry.scrapes import LOOKED_AT, ScrapeIntervals
 from ballast.telemetry.series_check import SeriesCheck
-from ballast.telemetry.units import not_ratios
+from ballast.telemetry.value_units import not_ratios
 
 _NAMED_STRANGERS = 5
 

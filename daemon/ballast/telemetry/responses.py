@@ -13,12 +13,12 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from ballast.base.answer_budget import ANSWERS, WORTH_DECODED, AnswerBudget
 from ballast.base.errors import TelemetryError
-from ballast.base.memory import ANSWERS, WORTH_DECODED, AnswerBudget
 from ballast.base.text import printable
 from ballast.model.sample import Bools, Floats
-from ballast.telemetry.error_messages import FailedAnswer, not_decoded
 from ballast.telemetry.exporters.terms import REPLICA_LABELS, STARVED_LABEL, UNIT_LABEL
+from ballast.telemetry.failed_answers import FailedAnswer, not_decoded
 from ballast.telemetry.node_names import SEPARATOR
 
 GROUP_LABEL = "ballast_group"

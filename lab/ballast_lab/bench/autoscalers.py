@@ -16,10 +16,11 @@ import numpy as np
 
 from ballast.eviction.facts import ClusterObjects, Facts
 from ballast.eviction.gate import Gate
-from ballast.eviction.plan import Aims, Kind, make_plan
 from ballast.model.attachments import NodeClaim
 from ballast.model.node import Node, Taint
-from ballast.placement.planners.layout import layout
+from ballast.placement.layout import layout
+from ballast.planners.aims import Aims
+from ballast.planners.eviction_plan import Kind, make_plan
 from ballast_lab.bench.consolidation import CORES, DAY, GIB, HIGH, RESOURCES, RULES, App, Week, pods_of, workloads_of
 from ballast_lab.bench.rows import Row, all_equal
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path
 
-from ballast.publishing.profiles import extender_profile, labels_profile
+from ballast.publishing.scheduler_profiles import extender_profile, labels_profile
 from ballast.scoring.load_variation import label_score
 from ballast.windows.band import label_of
 from ballast_lab.bench.rows import Row, at_most

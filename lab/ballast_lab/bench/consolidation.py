@@ -15,14 +15,15 @@ import numpy as np
 
 from ballast.eviction.facts import ClusterObjects, Facts
 from ballast.eviction.gate import Gate
-from ballast.eviction.plan import Aims, make_plan
-from ballast.eviction.rules import UNLIMITED, GateRules
+from ballast.eviction.gate_rules import UNLIMITED, GateRules
 from ballast.model.node import Node
 from ballast.model.pod import Owner, Pod
 from ballast.model.sample import Floats
 from ballast.model.shape import ContainerShape, shape_of
 from ballast.model.workload import Workload
-from ballast.placement.planners.layout import layout
+from ballast.placement.layout import layout
+from ballast.planners.aims import Aims
+from ballast.planners.eviction_plan import make_plan
 from ballast_lab.bench.rows import Row
 
 DAY, CORES, HIGH, RULE = 24, 16.0, 0.8, 0.2

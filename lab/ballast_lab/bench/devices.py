@@ -10,9 +10,9 @@ from multiprocessing import get_context
 from multiprocessing.connection import Connection
 from multiprocessing.context import SpawnProcess
 
-from ballast.serving.app import create_app
 from ballast.serving.server import Server
-from ballast.settings.parts import HttpSettings
+from ballast.serving.web_apps import create_app
+from ballast.settings.plain_parts import HttpSettings
 from ballast_lab.bench.extender import NODES, REQUESTS, ask, orders_of, pin, service
 from ballast_lab.bench.rows import Row, at_most
 

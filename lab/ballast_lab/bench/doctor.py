@@ -37,8 +37,8 @@ def _examined(cluster: Simulated) -> dict[str, Any]:
     from ballast.base.clock import SystemClock
     from ballast.base.metrics import Metrics
     from ballast.cluster.client import connect
+    from ballast.doctor.checks import WITHIN, examine
     from ballast.doctor.evidence import Evidence, count_queries
-    from ballast.doctor.registry import WITHIN, examine
     from ballast.settings import load
 
     settings = load({**os.environ, **cluster.environment})

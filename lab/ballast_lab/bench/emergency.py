@@ -21,8 +21,8 @@ from ballast.cluster.state import StateStore
 from ballast.cluster.workload_cache import WorkloadCache
 from ballast.cluster.writer import EmergencyWriter, Pace, Writer
 from ballast.jobs.power.budget import PolicyController
-from ballast.jobs.power.report import TickContext
 from ballast.jobs.power.store import PowerStore
+from ballast.jobs.power.tick_report import TickContext
 from ballast.power.policy import PowerPolicy
 from ballast.telemetry.feeds.budget_feed import Watts
 from ballast_lab.bench.rows import Row, at_most

@@ -36,12 +36,12 @@ from ballast.model.snapshot import Snapshot, Window
 from ballast.planning.moment import Moment
 from ballast.planning.process import PlanningProcess
 from ballast.planning.request import PlansRequest, RequestedPlan
-from ballast.serving.app import create_app
 from ballast.serving.board import Board
 from ballast.serving.rendering import render
 from ballast.serving.server import Server
+from ballast.serving.web_apps import create_app
 from ballast.settings import load
-from ballast.settings.parts import ExtenderSettings, HttpSettings
+from ballast.settings.plain_parts import ExtenderSettings, HttpSettings
 from ballast_lab.bench.processes import simulated
 from ballast_lab.bench.rows import Row, all_equal, at_most
 

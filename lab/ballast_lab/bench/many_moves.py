@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from ballast.placement.even_out import even_out
-from ballast.placement.planners.layout import Layout
-from ballast.placement.planners.rebalance import rebalance
-from ballast.placement.planners.simulated_placement import SimulatedPlacement
-from ballast.placement.planners.step import PlannedMove
+from ballast.placement.layout import Layout
+from ballast.placement.simulated_placement import SimulatedPlacement
+from ballast.planners.rebalance import even_out
+from ballast.planners.steepest_moves import steepest_moves
+from ballast.planners.step import PlannedMove
 from ballast_lab.bench.rows import Row, at_most
 
 Plan = Callable[..., Iterator[PlannedMove]]
@@ -36,7 +36,7 @@ def measure(
     for sizes, kind in (((1,), "alike"), ((1, 2, 4), "1:2:4")):
         for limit, most in ((150, "150"), (None, "any number of")):
             worlds = [uneven(100, 30, 200, seed, sizes) for seed in seeds]
-            found = np.array([[reached(world, plan, limit) for plan in (rebalance, _towards)] for world in worlds])
+            found = np.array([[reached(world, plan, limit) for plan in (steepest_moves, _towards)] for world in worlds])
             (left, moves, cpu), (aimed, aimed_moves, aimed_cpu) = found.mean(axis=0)
             rows.append(
                 {

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from ballast.eviction.rules import GateRules
+from ballast.eviction.gate_rules import GateRules
 from ballast_lab.bench.even_world import noisy_day, overloaded_node
 from ballast_lab.bench.rows import Row
 

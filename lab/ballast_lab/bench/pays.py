@@ -10,11 +10,11 @@ from ballast.model.node import Node
 from ballast.model.pod import Pod
 from ballast.model.sample import Floats, Ints
 from ballast.model.shape import ContainerShape, Shape, shape_of
-from ballast.placement.planners.layout import Layout, layout
-from ballast.placement.planners.rebalance import rebalance
-from ballast.placement.planners.redistribute import redistribute
-from ballast.placement.planners.simulated_placement import SimulatedPlacement
-from ballast.placement.planners.step import Worth
+from ballast.placement.layout import Layout, layout
+from ballast.placement.simulated_placement import SimulatedPlacement
+from ballast.planners.redistribute import redistribute
+from ballast.planners.steepest_moves import steepest_moves
+from ballast.planners.step import Worth
 from ballast_lab.bench.rows import Row
 
 RESOURCES = ("cpu", "memory")
@@ -53,7 +53,7 @@ def _moved(
     placement = SimulatedPlacement(arranged, targets=np.ones(nodes, bool), ceiling=0.7)
     worth = Worth(np.full(len(pods), price), error, confidence)
     everybody, every_node = np.ones(len(pods), bool), np.ones(nodes, bool)
-    for _ in rebalance(placement, everybody, every_node, lambda pod, to: None, limit=limit, worth=worth):
+    for _ in steepest_moves(placement, everybody, every_node, lambda pod, to: None, limit=limit, worth=worth):
         pass
     return np.asarray(placement.on)
 

@@ -328,7 +328,7 @@ class Parts:
 
 def _take_apart(parts: Parts, sizes: list[int]) -> None:
     from ballast.extender.decisions import ExtenderService
-    from ballast.jobs import snapshot, telemetry
+    from ballast.jobs import snapshot_job, telemetry_cycle
     from ballast.telemetry import readings, responses
     from ballast.telemetry.http import HttpAnswer
     from ballast.telemetry.node_names import NodeNames
@@ -351,9 +351,9 @@ def _take_apart(parts: Parts, sizes: list[int]) -> None:
         parts.time("intake", readings, name)
     for name in ("write", "advance"):
         parts.time("ring", Ring, name)
-    parts.time("statistics", telemetry, "summarise_all")
+    parts.time("statistics", telemetry_cycle, "summarise_all")
     parts.time("score", ExtenderService, "node_scores")
-    parts.time("render", snapshot, "render")
+    parts.time("render", snapshot_job, "render")
 
 
 if __name__ == "__main__":

@@ -15,19 +15,19 @@ import numpy as np
 
 from ballast.eviction.facts import ClusterObjects, Facts
 from ballast.eviction.gate import PASSED, Gate
+from ballast.eviction.gate_rules import DAY, UNLIMITED, EvictionLimit, GateRules
 from ballast.eviction.history import History
-from ballast.eviction.rules import DAY, UNLIMITED, EvictionLimit, GateRules
 from ballast.model.node import Node
 from ballast.model.pod import Owner, Pod
 from ballast.model.sample import Ints
 from ballast.model.selector import Selector
 from ballast.model.shape import ContainerShape, shape_of
 from ballast.model.workload import DisruptionBudget, Workload
-from ballast.placement.planners.layout import Layout, layout
-from ballast.placement.planners.load_spread import deviations
-from ballast.placement.planners.rebalance import rebalance
-from ballast.placement.planners.redistribute import redistribute
-from ballast.placement.planners.simulated_placement import SimulatedPlacement
+from ballast.placement.layout import Layout, layout
+from ballast.placement.load_spread import deviations
+from ballast.placement.simulated_placement import SimulatedPlacement
+from ballast.planners.redistribute import redistribute
+from ballast.planners.steepest_moves import steepest_moves
 from ballast.planning.moment import Moment
 from ballast.planning.request import PlansRequest, RequestedPlan, receive, send
 from ballast.planning.worker import answer
@@ -87,7 +87,7 @@ def _left(world: Layout, moves: int) -> tuple[float, float]:
     """Share of sigma left by the planner, and the least that fractions of pods would leave."""
     standing = _standing(world)
     everybody, every_node = np.ones(len(world.pods), bool), np.ones(len(world.nodes), bool)
-    for _ in rebalance(standing, everybody, every_node, lambda pod, target: None, limit=moves):
+    for _ in steepest_moves(standing, everybody, every_node, lambda pod, target: None, limit=moves):
         pass
     start = _sigma(world.load, world)
     return _sigma(standing.load, world) / start, np.sqrt(_fractional(world, moves)) / start
@@ -129,7 +129,7 @@ def _rebalancing() -> list[Row]:
         started, spent = time.perf_counter(), time.process_time()
         standing = _standing(world)
         everybody, every_node = np.ones(len(world.pods), bool), np.ones(len(world.nodes), bool)
-        steps = rebalance(standing, everybody, every_node, lambda pod, target: None, limit=1500)
+        steps = steepest_moves(standing, everybody, every_node, lambda pod, target: None, limit=1500)
         count = sum(1 for _ in steps)
         cpu, wall = time.process_time() - spent, time.perf_counter() - started
         at = f"5,000 nodes, 150,000 pods, {what}, {count:,} moves"
@@ -160,7 +160,7 @@ def _memory(world: Layout) -> float:
     tracemalloc.start()
     standing = _standing(world)
     everybody, every_node = np.ones(len(world.pods), bool), np.ones(len(world.nodes), bool)
-    for _ in rebalance(standing, everybody, every_node, lambda pod, target: None, limit=50):
+    for _ in steepest_moves(standing, everybody, every_node, lambda pod, target: None, limit=50):
         pass
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()

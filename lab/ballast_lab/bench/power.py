@@ -24,10 +24,10 @@ from ballast.cluster.objects.decoding import annotation_filter
 from ballast.cluster.workload_cache import WorkloadCache, reader
 from ballast.cluster.writer import EmergencyWriter, Pace, Writer
 from ballast.jobs.power.budget import PolicyController
-from ballast.jobs.power.conditions import PowerEvents
-from ballast.jobs.power.job import PolicyRun, PowerJob
-from ballast.jobs.power.report import TickContext
+from ballast.jobs.power.policy_conditions import PowerEvents
+from ballast.jobs.power.power_job import PolicyRun, PowerJob
 from ballast.jobs.power.store import PowerStore
+from ballast.jobs.power.tick_report import TickContext
 from ballast.power.allocation import AllocationTarget, allocate
 from ballast.power.controller import observe
 from ballast.power.controller_state import ControllerState, Reason, Sample

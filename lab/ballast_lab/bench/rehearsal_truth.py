@@ -23,7 +23,7 @@ import numpy as np
 
 from ballast.eviction import price
 from ballast.model.sample import Bools, Floats
-from ballast.publishing.profiles import extender_profile
+from ballast.publishing.scheduler_profiles import extender_profile
 from ballast.settings.loading import load
 from ballast_lab.bench.rows import Row
 from ballast_lab.bench.trace_day import CORES, trace_day

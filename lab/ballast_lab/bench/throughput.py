@@ -9,7 +9,7 @@ from pathlib import Path
 
 import yaml
 
-from ballast.publishing.profiles import extender_profile, labels_profile
+from ballast.publishing.scheduler_profiles import extender_profile, labels_profile
 from ballast_lab.bench.rows import Row
 from ballast_lab.harness.api import Json
 from ballast_lab.harness.control_plane import ControlPlane

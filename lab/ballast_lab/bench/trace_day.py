@@ -21,7 +21,7 @@ from ballast.model.pod import Owner, Pod
 from ballast.model.sample import Floats, Ints
 from ballast.model.shape import ContainerShape, shape_of
 from ballast.model.workload import Workload
-from ballast.placement.planners.simulated_placement import ROUNDING
+from ballast.placement.simulated_placement import ROUNDING
 from ballast.settings.loading import load
 from ballast_lab.bench.rows import Row
 from ballast_lab.experiments.load_traces import load_traces

@@ -21,7 +21,7 @@ from typing import Protocol
 
 import yaml
 
-from ballast.publishing.profiles import extender_profile
+from ballast.publishing.scheduler_profiles import extender_profile
 from ballast_lab.bench.rows import Row
 from ballast_lab.harness.api import Json
 from ballast_lab.harness.batches import batch
@@ -51,7 +51,14 @@ SEEDS = (1, 2, 3, 4, 5)
 QUICK = {"worlds": ("R1", "base/homog"), "seeds": (1,)}
 LOAD = 0.3
 ROOT = Path(__file__).parents[3]
-DECIDING = ("scoring", "placement", "extender/decisions.py", "publishing/profiles.py", "jobs/batch")
+DECIDING = (
+    "scoring",
+    "placement",
+    "planners",
+    "extender/decisions.py",
+    "publishing/scheduler_profiles.py",
+    "jobs/batch",
+)
 
 STOCKED, DISK, OURS = "default", "default with disk", "extender"
 BATCH = "batch"

@@ -20,7 +20,7 @@ from ballast.base import log
 from ballast.base.errors import UsageError
 from ballast.cli import files
 from ballast.cli.output import Output, OutputOption
-from ballast.cli.planning.evidence import Origin
+from ballast.cli.planning.gather import Origin
 from ballast.solving import Objective, Problem, Solution
 from ballast.solving.solution import Progress, loads
 from ballast_lab.solvers import read_quirks, solve

@@ -12,16 +12,16 @@ from ballast.base.text import named
 from ballast.cli import files, live
 from ballast.cli.metrics_file import MetricsFile, loads, metrics
 from ballast.cli.planning.eviction_settings import settings_of
-from ballast.cli.planning.evidence import Origin, variables
+from ballast.cli.planning.gather import Origin, variables
 from ballast.cli.pod_metrics import pod_usage
 from ballast.model.devices import MILLI, claim_of, devices_of
 from ballast.model.node_weights import NO_NODE_WEIGHTS, NodeWeights, node_factors
 from ballast.model.pod import Pod
 from ballast.model.sample import Bools, Floats, Ints
 from ballast.model.selector import parse
-from ballast.placement.planners.layout import IN_PARTS, Layout, layout
+from ballast.placement.layout import IN_PARTS, Layout, layout
 from ballast.solving import Problem, arrange
-from ballast.solving.devices import Devices, DeviceShare, DeviceShares
+from ballast.solving.device_shares import Devices, DeviceShare, DeviceShares
 from ballast_lab.solvers.pod_rules import PodRules
 from ballast_lab.solvers.problem_file import check_weights
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ballast.placement.planners.node_choice import OBSERVED
+from ballast.planners.node_choice import OBSERVED
 from ballast.scoring.dominant_residual import DominantResidual
 from ballast_lab.experiments import intervals
 from ballast_lab.experiments.redistributor import RedistributionRule

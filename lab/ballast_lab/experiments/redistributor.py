@@ -8,14 +8,14 @@ from dataclasses import dataclass, replace
 import msgspec
 import numpy as np
 
-from ballast.eviction.waiting import arrivals
 from ballast.model.node import Node
 from ballast.model.pod import Pod
 from ballast.model.sample import Ints
-from ballast.placement.planners.layout import layout
-from ballast.placement.planners.node_choice import OBSERVED
-from ballast.placement.planners.redistribute import redistribute
-from ballast.placement.planners.simulated_placement import SimulatedPlacement
+from ballast.placement.layout import layout
+from ballast.placement.simulated_placement import SimulatedPlacement
+from ballast.planners.node_choice import OBSERVED
+from ballast.planners.planned_pods import arrivals
+from ballast.planners.redistribute import redistribute
 from ballast.scoring.dominant_residual import DominantResidual
 from ballast.scoring.profiles import Profile
 from ballast_lab.experiments.worlds import RESOURCES, SHARES, LoadWorld

@@ -12,11 +12,11 @@ import numpy as np
 
 from ballast.model.pod import Pod
 from ballast.model.sample import Floats, Ints
-from ballast.scoring.allocation import Weights
 from ballast.scoring.balanced import Balanced, balance
 from ballast.scoring.fleet import Fleet, NodeLoads
 from ballast.scoring.least_allocated import LeastAllocated
 from ballast.scoring.profiles import Arrivals
+from ballast.scoring.requests_strategy import Weights
 from ballast.scoring.residual import NOWHERE, Criterion, Residuals, fits
 from ballast_lab.experiments.worlds import RESOURCES, SHARES, LoadWorld
 

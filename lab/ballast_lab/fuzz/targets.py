@@ -25,13 +25,13 @@ from ballast.cli.metrics_file import metrics
 from ballast.cli.pod_metrics import pod_usage
 from ballast.cli.power.inputs import policies
 from ballast.cluster import workload_cache
-from ballast.cluster.error_messages import read_status
+from ballast.cluster.api_refusals import read_status
 from ballast.cluster.objects import wire
 from ballast.cluster.objects.decoding import node_reader, pod_reader
 from ballast.eviction.annotations import strange
 from ballast.jobs.power.store import PowerStore
 from ballast.model import devices, duration, selector
-from ballast.model.limits import quantity
+from ballast.model.load_limits import quantity
 from ballast.model.node import Node
 from ballast.model.pod import Pod
 from ballast.power.feed_spec import ScheduleSpec
@@ -41,7 +41,7 @@ from ballast.serving.extender import ExtenderRoutes, Priorities, Rejections, equ
 from ballast.serving.host_index import Hosts
 from ballast.serving.refusals import Refusals
 from ballast.settings.loading import examine
-from ballast.telemetry import pods as pod_telemetry
+from ballast.telemetry import pod_usage as pod_telemetry
 from ballast.telemetry import responses
 from ballast.telemetry.feeds import power_feed, power_schedule
 from ballast.telemetry.metrics_server import MetricsServerSource

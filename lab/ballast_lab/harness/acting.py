@@ -12,7 +12,7 @@ from typing import Any
 from ballast.cluster.state import SCHEMA
 from ballast.jobs.eviction.day_peak import DAY_KEY, EVERY
 from ballast.model.duration import DAY
-from ballast.publishing.profiles import extender_profile
+from ballast.publishing.scheduler_profiles import extender_profile
 from ballast_lab.harness.chart import Installed, install, uninstall
 from ballast_lab.harness.control_plane import ControlPlane
 from ballast_lab.harness.daemon import Daemon

@@ -11,7 +11,7 @@ import msgspec
 import numpy as np
 
 from ballast.actuation.eviction.evictor import Attempt, Evictor, EvictorOptions
-from ballast.actuation.eviction.follow_up import PlanFollower
+from ballast.actuation.eviction.plan_follower import PlanFollower
 from ballast.actuation.eviction.replacement_reservations import ReplacementReservations
 from ballast.actuation.eviction.trial import ReplacementTrial
 from ballast.base.clock import SystemClock
@@ -24,12 +24,12 @@ from ballast.cluster.workload_cache import WorkloadCache
 from ballast.cluster.writer import Pace, Writer
 from ballast.eviction.facts import ClusterObjects, Facts
 from ballast.eviction.gate import Gate
-from ballast.eviction.plan import EvictionPlan, Kind, Move
-from ballast.eviction.rules import UNLIMITED, GateRules
+from ballast.eviction.gate_rules import UNLIMITED, GateRules
 from ballast.model.node import Node
 from ballast.model.node_state import NodeStates
 from ballast.model.pod import Pod
 from ballast.model.snapshot import Snapshot, Window
+from ballast.planners.eviction_plan import EvictionPlan, Kind, Move
 from ballast_lab.harness.api import Api, Json
 from ballast_lab.harness.waiting import eventually
 from tests.worlds.evicting import FakeExtender

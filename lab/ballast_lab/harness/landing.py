@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-from ballast.publishing.profiles import extender_profile
+from ballast.publishing.scheduler_profiles import extender_profile
 from ballast_lab.harness.control_plane import ControlPlane
 from ballast_lab.harness.daemon import Daemon
 from ballast_lab.harness.evicting import DEPLOYMENTS, clear, deployment, forget

@@ -8,7 +8,7 @@ import textwrap
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
-from ballast.doctor.registry import CHECKS, Check
+from ballast.doctor.checks import CHECKS, Check
 
 _WIDTH = 120
 

@@ -24,13 +24,11 @@ from ballast.eviction.feasibility import EMPTY, handed_over
 from ballast.eviction.gate import NUMBER, ROWS, Gate
 from ballast.eviction.history import History as Remembered
 from ballast.eviction.history import Tally
-from ballast.eviction.plan import EvictionPlan, Move, make_plan
-from ballast.eviction.planners.registry import planner
 from ballast.eviction.recent_evictions import RecentEvictions
 from ballast.extender.decisions import ExtenderService
 from ballast.extender.strategies import Strategies
-from ballast.jobs import telemetry
-from ballast.jobs.eviction.build import lag_of
+from ballast.jobs import telemetry_cycle
+from ballast.jobs.eviction.build_eviction import lag_of
 from ballast.jobs.eviction.day_peak import DayPeak
 from ballast.jobs.eviction.observations import HotNodes, RecentScaling
 from ballast.jobs.eviction.plans import choose, rules_for
@@ -40,9 +38,11 @@ from ballast.model.node import Node
 from ballast.model.node_state import NodeState
 from ballast.model.sample import Floats
 from ballast.model.snapshot import Snapshot
+from ballast.planners.built_in import planner
+from ballast.planners.eviction_plan import EvictionPlan, Move, make_plan
+from ballast.planning.from_settings import aims_of, rules_of
 from ballast.planning.moment import Moment, facts_of, watched_of, with_loads
 from ballast.planning.request import RequestedPlan
-from ballast.planning.rules import aims_of, rules_of
 from ballast.publishing.freeze import Freeze
 from ballast.publishing.label_plan import LabelPlanner, NodeChange, PublishedKeys
 from ballast.publishing.node_keys import NodeKeys, stamp, window_end
@@ -111,8 +111,8 @@ class Watch:
         self._columns = [column for column, name in enumerate(RESOURCES) if name in configured]
         resources = [RESOURCES[column] for column in self._columns]
         self._source = PlayedSource(resources)
-        rules = replace(telemetry.rules_of(settings), resources=resources, interval=step, offset=0.0)
-        self._cycle = telemetry.TelemetryCycle(self._source, None, rules, clock=clock, metrics=Metrics())
+        rules = replace(telemetry_cycle.rules_of(settings), resources=resources, interval=step, offset=0.0)
+        self._cycle = telemetry_cycle.TelemetryCycle(self._source, None, rules, clock=clock, metrics=Metrics())
         self._clock = clock
         self._freeze = Freeze(settings.publishing.max_unknown, settings.publishing.forget_after)
         nodes = course.history.nodes

@@ -12,8 +12,8 @@ import numpy as np
 from ballast.model.node import Node, Taint
 from ballast.model.pod import Pod
 from ballast.model.sample import Bools, Floats, Ints
-from ballast.placement.planners.layout import PARTS_OF_HOUR, Layout, layout
-from ballast.placement.planners.node_constraints import NodeConstraints
+from ballast.placement.layout import PARTS_OF_HOUR, Layout, layout
+from ballast.placement.node_constraints import NodeConstraints
 from ballast.settings import Settings
 from ballast_lab.rehearse import stock
 from ballast_lab.rehearse.history import RESOURCES, History

@@ -17,10 +17,10 @@ import numpy as np
 
 from ballast.base.errors import BadFile
 from ballast.cli import files
-from ballast.cli.planning.evidence import supporting_objects
+from ballast.cli.planning.gather import supporting_objects
 from ballast.cluster.objects.decoding import annotation_filter
 from ballast.eviction.facts import LISTED, ClusterObjects, WorkloadKey
-from ballast.model.limits import quantity
+from ballast.model.load_limits import quantity
 from ballast.model.node import Node, Taint
 from ballast.model.pod import Owner, Pod
 from ballast.model.sample import Bools, Floats, Ints

@@ -16,8 +16,8 @@ import numpy as np
 from ballast.base.errors import TelemetryError
 from ballast.settings import Settings
 from ballast.telemetry import responses
-from ballast.telemetry.error_messages import TooLarge, TooSlow
 from ballast.telemetry.exporters.terms import Terms
+from ballast.telemetry.failed_answers import TooLarge, TooSlow
 from ballast.telemetry.prometheus_client import Grid, PrometheusClient
 from ballast.telemetry.responses import SeriesTable
 from ballast_lab.rehearse.history import Unknown

@@ -14,9 +14,9 @@ import numpy as np
 from ballast.eviction.check_input import LOOKED_NOWHERE, CheckInput
 from ballast.eviction.facts import Facts
 from ballast.eviction.gate import NUMBER, ROWS
+from ballast.eviction.gate_rules import GateRules
 from ballast.eviction.history import NOTHING_YET, Tally
-from ballast.eviction.rules import GateRules
-from ballast.model.limits import limits
+from ballast.model.load_limits import limits
 from ballast.model.sample import Floats, Ints
 from ballast.settings import Settings
 from ballast_lab.rehearse.course import Course

@@ -11,7 +11,7 @@ import numpy as np
 
 from ballast.base.errors import BadFile
 from ballast.cli.power import inputs
-from ballast.jobs.power.build import policies
+from ballast.jobs.power.build_power import policies
 from ballast.power.controller_state import Sample
 from ballast.power.feed_spec import Schedule, Semantics
 from ballast.power.policy import PowerPolicy

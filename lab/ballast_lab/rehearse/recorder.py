@@ -21,8 +21,8 @@ from ballast.model.sample import Floats
 from ballast.settings import Settings
 from ballast.telemetry import presets
 from ballast.telemetry.node_names import NodeNames
-from ballast.telemetry.prometheus import PrometheusSource
 from ballast.telemetry.prometheus_client import PrometheusClient
+from ballast.telemetry.prometheus_source import PrometheusSource
 from ballast_lab.rehearse import kube_state, tables
 from ballast_lab.rehearse.history import CLUSTER_FILE, RESOURCES, Unknown
 from ballast_lab.rehearse.kube_state import KubeState, read_kube_state

@@ -8,8 +8,8 @@ printed profile adds with its own weight. Of equal nodes a number decides, where
 import numpy as np
 
 from ballast.model.sample import Bools, Floats, Ints
-from ballast.placement.planners.layout import Layout
-from ballast.publishing.profiles import LABELS_WEIGHTS
+from ballast.placement.layout import Layout
+from ballast.publishing.scheduler_profiles import LABELS_WEIGHTS
 from ballast.scoring.demand import DEFAULT_REQUESTS, units
 
 LEAST = {name: units(name, amount) for name, amount in DEFAULT_REQUESTS.items()}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from ballast.model.limits import quantity
+from ballast.model.load_limits import quantity
 from ballast_lab.simulator.kube.defaults import pod_spec, workload_spec
 from ballast_lab.simulator.kube.managed_fields import entry, fields_v1
 

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from ballast.model.limits import quantity
+from ballast.model.load_limits import quantity
 from ballast_lab.simulator import objects
 from ballast_lab.simulator.kube.kinds import BY_NAME, POD, Kind
 from ballast_lab.simulator.kube.resources import stamp

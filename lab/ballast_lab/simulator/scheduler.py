@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ballast.model.limits import quantity
+from ballast.model.load_limits import quantity
 from ballast.model.sample import Bools, Floats
 from ballast_lab.simulator.kube.kinds import NODE, Kind
 from ballast_lab.simulator.kube.store import Store, StoreEvent

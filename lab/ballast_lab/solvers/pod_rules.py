@@ -13,7 +13,7 @@ from ballast.model.pod import Pod
 from ballast.model.sample import Bools, Ints
 from ballast.model.selector import Selector
 from ballast.model.template import HostPort, PodTerm, Template, TopologySpread
-from ballast.placement.planners.node_constraints import NodeConstraints
+from ballast.placement.node_constraints import NodeConstraints
 from ballast.solving import Rule, RuleKind
 
 _ANY = HostPort(0).address

@@ -10,10 +10,10 @@ import numpy as np
 
 from ballast.base.errors import BadFile, UsageError
 from ballast.base.text import named
-from ballast.model.limits import quantity
+from ballast.model.load_limits import quantity
 from ballast.model.sample import Floats, Ints
 from ballast.solving import Problem, Rule, RuleKind, arrange
-from ballast.solving.devices import Devices, DeviceShare, DeviceShares
+from ballast.solving.device_shares import Devices, DeviceShare, DeviceShares
 
 Json: TypeAlias = Mapping[str, Any]
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from ballast.eviction.plan import Kind
+from ballast.planners.eviction_plan import Kind
 from ballast_lab.bench.autoscalers import AUTOSCALERS, run
 
 

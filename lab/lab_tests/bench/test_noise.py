@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from ballast.eviction.rules import GateRules
+from ballast.eviction.gate_rules import GateRules
 from ballast_lab.bench.even_world import noisy_day
 
 

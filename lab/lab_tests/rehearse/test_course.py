@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from ballast.eviction.feasibility import handed_over
-from ballast.placement.planners.layout import layout
+from ballast.placement.layout import layout
 from ballast.settings import load
 from ballast_lab.rehearse.course import Course
 from ballast_lab.rehearse.history import RESOURCES

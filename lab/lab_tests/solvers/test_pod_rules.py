@@ -10,7 +10,7 @@ from ballast.model.node import Taint
 from ballast.model.pod import Pod
 from ballast.model.selector import Requirement, Selector
 from ballast.model.template import HostPort, PodTerm, Template, Toleration, TopologySpread
-from ballast.placement.planners.layout import Layout
+from ballast.placement.layout import Layout
 from ballast.solving import Problem, arrange
 from ballast_lab.solvers import solve
 from ballast_lab.solvers.pod_rules import PodRules

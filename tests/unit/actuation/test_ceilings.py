@@ -1,6 +1,6 @@
 """Pods that cannot be created, of controllers that say so and of those that do not."""
 
-from ballast.actuation.scaling.memory import CEILINGS_LAST, SETTLED, SILENT, Ceilings
+from ballast.actuation.scaling.remembered import CEILINGS_LAST, SETTLED, SILENT, Ceilings
 from ballast.model.workload import Workload
 from tests.worlds.clock import FakeClock
 

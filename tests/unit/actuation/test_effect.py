@@ -9,7 +9,7 @@ from ballast.actuation.eviction import causal, effect
 from ballast.actuation.eviction.evictor import ENOUGH, OVER, ApiErrors
 from ballast.actuation.eviction.records import Running, StepRecord, StepStatus
 from ballast.base.metrics import Metrics
-from ballast.eviction.plan import Move
+from ballast.planners.eviction_plan import Move
 from tests.worlds.clock import FakeClock
 from tests.worlds.evicting import GIB, NODES, NOW, nodes, snapshot
 

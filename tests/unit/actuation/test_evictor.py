@@ -8,8 +8,8 @@ import pytest
 
 from ballast.actuation.eviction.evictor import patience
 from ballast.base.errors import ClusterError
+from ballast.eviction.gate_rules import UNLIMITED, EvictionLimit, GateRules
 from ballast.eviction.recent_evictions import STOP_FOR
-from ballast.eviction.rules import UNLIMITED, EvictionLimit, GateRules
 from tests.worlds.evicting import FREE, KEY, NODES, NOW, WINDOW, EvictingApi, Replica, plans
 
 EFFECT = "rebalance of 1 pod: loads changed by {0} of what was predicted (between {0} and {0})"

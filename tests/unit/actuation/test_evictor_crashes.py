@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from ballast.base.errors import ClusterError, TooManyRequests, Unreachable
 from ballast.eviction.gate import NAMES, PASSED, Gate
-from ballast.eviction.rules import UNLIMITED, EvictionLimit, GateRules
+from ballast.eviction.gate_rules import UNLIMITED, EvictionLimit, GateRules
 from ballast.model.ledger import Ledger
 from ballast.model.pod import Pod
 from tests.worlds.evicting import NODES, Crash, EvictingApi, Replica

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from ballast.actuation.scaling.memory import titled
+from ballast.actuation.scaling.remembered import titled
 from ballast.actuation.scaling.scale import manager_of
 from tests.worlds.kube_api import FakeApi
 

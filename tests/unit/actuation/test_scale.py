@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from ballast.actuation.scaling.memory import SETTLED
+from ballast.actuation.scaling.remembered import SETTLED
 from ballast.actuation.scaling.target_status import Actuator
 from ballast.cluster.write import Result
 from ballast.model.pod import Pod

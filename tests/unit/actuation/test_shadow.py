@@ -4,8 +4,8 @@ from msgspec.structs import replace
 
 from ballast.actuation.eviction.records import StepRecord
 from ballast.actuation.eviction.shadow import Shadow
-from ballast.eviction.plan import Move
 from ballast.model.pod import Pod
+from ballast.planners.eviction_plan import Move
 from tests.worlds.evicting import NOW, nodes
 
 POD = Pod("shop", "web-1", uid="u", node="n0", created=NOW - 86_400)

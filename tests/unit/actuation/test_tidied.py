@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from ballast.eviction.gate import NUMBER, PASSED
-from ballast.eviction.rules import GateRules
+from ballast.eviction.gate_rules import GateRules
 from ballast.model.pod import Pod
 from tests.worlds.evicting import EvictingApi, Replica
 

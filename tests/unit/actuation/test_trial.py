@@ -10,7 +10,7 @@ import pytest
 
 from ballast.actuation.eviction.trial import UNTRIED_FOR, ReplacementTrial, replacement_of
 from ballast.base.errors import ClusterError, Forbidden, Unreachable
-from ballast.cluster.error_messages import refusal
+from ballast.cluster.api_refusals import refusal
 from ballast.cluster.owner_scales import OwnerScales
 from ballast.model.pod import Owner, Pod
 from tests.worlds.clock import FakeClock

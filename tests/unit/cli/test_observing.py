@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 from ballast.base.errors import BallastError, UsageError
 from ballast.cli.app import app
 from ballast.cli.observing import remote
-from ballast.cli.observing.overview import hot, limits_of, spread
+from ballast.cli.observing.summary import hot, limits_of, spread
 from ballast.cli.output import paint
 from ballast.cli.place import Place
 from ballast.model.ledger import AMOUNTS, COUNTS

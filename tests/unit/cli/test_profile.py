@@ -9,7 +9,7 @@ from ballast.base.errors import UsageError
 from ballast.cli.main import main
 from ballast.cli.output import Output
 from ballast.cli.profile import PROFILES, profile
-from ballast.publishing.profiles import labels_profile
+from ballast.publishing.scheduler_profiles import labels_profile
 
 
 def terms(document: dict) -> list[dict]:  # type: ignore[type-arg]

@@ -4,7 +4,7 @@ import sys
 
 import pytest
 
-from ballast.jobs.batch.pods import PATIENCE
+from ballast.jobs.batch.held_pods import PATIENCE
 from ballast.placement.reservations import Purpose
 from ballast.runtime.daemon import Daemon
 from tests.worlds.batching import GATE, SHOP, batching, create, cycle, found, gates, pod, seen

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ballast.base.metrics import Metrics
-from ballast.jobs.telemetry import TelemetryCycle, TelemetryRules
+from ballast.jobs.telemetry_cycle import TelemetryCycle, TelemetryRules
 from ballast.model.node import Node
 from ballast.model.sample import Floats, Reading
 from ballast.model.snapshot import Snapshot

@@ -23,7 +23,7 @@ from ballast.scoring.residual import Criterion
 from ballast.scoring.strategy import NAMES, strategy
 from ballast.serving.board import Board
 from ballast.serving.rendering import render
-from ballast.settings.parts import ExtenderSettings
+from ballast.settings.plain_parts import ExtenderSettings
 from tests.worlds.clock import FakeClock
 from tests.worlds.snapshots import LARGE, SMALL, TIME, pod, snapshot
 

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from ballast.actuation.eviction.replacement_reservations import ReplacementReservations
 from ballast.cluster.watch import WATCH_SILENT
 from ballast.eviction.gate import NAMES
-from ballast.eviction.planners.registry import planner
+from ballast.planners.built_in import planner
 from ballast.planning.request import PlansRequest, PlansResponse
 from ballast.runtime.daemon import Daemon
 from tests.worlds.daemons import NODE, POD, Rig, condition, get, metric, rig, until, verbose

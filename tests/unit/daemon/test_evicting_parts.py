@@ -10,21 +10,22 @@ from msgspec import UNSET
 from ballast.answers.evictions import Eviction, Measured, MeasuredShare, Plan, Predicted, Step
 from ballast.base.metrics import Metrics
 from ballast.cluster.write import WriteTarget
-from ballast.eviction.plan import Aims, EvictionPlan, Refusal
+from ballast.jobs.eviction.eviction_sentences import rate_used_up
 from ballast.jobs.eviction.executor import with_effects
 from ballast.jobs.eviction.observations import HotNodes, InvalidAnnotations, RecentScaling
-from ballast.jobs.eviction.sentences import rate_used_up
 from ballast.model.node import Node
 from ballast.model.node_state import NodeStates
 from ballast.model.pod import Pod
 from ballast.model.snapshot import Snapshot, Window
 from ballast.model.workload import Autoscaler, Namespace, Workload
+from ballast.planners.aims import Aims
+from ballast.planners.eviction_plan import EvictionPlan, Refusal
 from ballast.planning.moment import loads
 from ballast.settings import Settings
 from ballast.telemetry.metrics_server import MetricsServerSource
+from ballast.telemetry.pod_usage import HOUR, PodAnswers, decode
 from ballast.telemetry.pod_usage_cache import FEW, PodUsageCache
-from ballast.telemetry.pods import HOUR, PodAnswers, decode
-from ballast.telemetry.prometheus import PrometheusSource
+from ballast.telemetry.prometheus_source import PrometheusSource
 
 NAN = float("nan")
 

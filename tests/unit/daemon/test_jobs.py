@@ -10,7 +10,7 @@ from structlog.testing import capture_logs
 from ballast.base.clock import SystemClock
 from ballast.base.errors import ClusterError, TelemetryError
 from ballast.base.metrics import Metrics
-from ballast.runtime.context import StateSaver
+from ballast.runtime.build_context import StateSaver
 from ballast.runtime.health import PATIENCE, Health, Loop, LoopKind
 from ballast.runtime.scheduler import GridTrigger, JobScheduler
 from ballast.serving.board import CycleRecord

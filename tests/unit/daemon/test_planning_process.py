@@ -14,8 +14,8 @@ import pytest
 
 from ballast.base.errors import WorkerError
 from ballast.eviction.facts import ClusterObjects
+from ballast.eviction.gate_rules import GateRules
 from ballast.eviction.history import History
-from ballast.eviction.rules import GateRules
 from ballast.model.node import Node
 from ballast.model.pod import Owner, Pod
 from ballast.model.shape import ContainerShape, shape_of
@@ -25,7 +25,7 @@ from ballast.planning.moment import Moment
 from ballast.planning.process import PlanningProcess
 from ballast.planning.request import PlansRequest, RequestedPlan, receive, send
 from ballast.planning.worker import answer
-from ballast.telemetry.pods import PodAnswers
+from ballast.telemetry.pod_usage import PodAnswers
 from tests.worlds.daemons import until
 
 pytestmark = pytest.mark.slow

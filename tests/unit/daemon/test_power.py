@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from ballast.base.errors import SettingsError
-from ballast.jobs.power.build import findings
+from ballast.jobs.power.build_power import findings
 from ballast.runtime.daemon import Daemon
 from ballast.settings import load
 from ballast_lab.demo import running as demo

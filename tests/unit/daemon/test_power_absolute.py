@@ -8,12 +8,12 @@ import pytest
 from ballast.actuation.scaling.target_status import Actuator
 from ballast.jobs.power import budget
 from ballast.jobs.power.budget import PolicyController
-from ballast.jobs.power.report import IdleReason, TickContext, TickReport
 from ballast.jobs.power.store import PowerStore
+from ballast.jobs.power.tick_report import IdleReason, TickContext, TickReport
 from ballast.model.workload import Autoscaler, Workload
 from ballast.power.controller_state import Reason
 from ballast.power.feed_spec import Schedule
-from ballast.power.learning import Meter
+from ballast.power.learned_watts import WattsLearner
 from ballast.power.sections import Need
 from ballast.power.verification import SAMPLES
 from ballast.telemetry.feeds.budget_feed import Watts
@@ -332,7 +332,7 @@ def metered(*members: dict[str, Any], **keys: Any) -> PowerRun:
         one.cluster,
         PowerStore(one.keys, "power", shadow=False),  # type: ignore[arg-type]
         shadow=False,
-        meter=Meter(one.policy),
+        meter=WattsLearner(one.policy),
     )
     return one
 

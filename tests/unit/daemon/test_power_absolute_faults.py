@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ballast.jobs.power import budget
-from ballast.jobs.power.report import IdleReason
+from ballast.jobs.power.tick_report import IdleReason
 from ballast.power.controller_state import Reason
 from tests.worlds.power import examples, feeds, policy
 from tests.worlds.power_run import TICK, PowerRun

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from ballast.actuation.scaling.target_status import Actuator
 from ballast.jobs.power import budget
-from ballast.jobs.power.report import IdleReason
-from ballast.jobs.power.sentences import of_cycle
+from ballast.jobs.power.power_sentences import of_cycle
+from ballast.jobs.power.tick_report import IdleReason
 from ballast.power.controller_state import Reason
 from ballast.power.sections import Need
 from tests.worlds.power import examples, feeds, members, policy

@@ -7,7 +7,7 @@ from fractions import Fraction
 from structlog.testing import capture_logs
 
 from ballast.jobs.power.falls import Falls
-from ballast.jobs.power.report import Inputs, Outcome, TickContext, TickReport
+from ballast.jobs.power.tick_report import Inputs, Outcome, TickContext, TickReport
 from ballast.telemetry.feeds.budget_feed import Watts
 from tests.worlds.power import policy
 from tests.worlds.power_run import CrashPoint, Keys

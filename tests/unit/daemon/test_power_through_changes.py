@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ballast.actuation.scaling.target_status import Actuator, TargetStatus
-from ballast.jobs.power.build import own_watts
-from ballast.jobs.power.report import IdleReason
+from ballast.jobs.power.build_power import own_watts
+from ballast.jobs.power.tick_report import IdleReason
 from ballast.model.workload import Workload
 from ballast.power.controller_state import Reason
 from tests.worlds.power import examples, members, policy

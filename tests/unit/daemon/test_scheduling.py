@@ -8,7 +8,7 @@ import requests
 
 from ballast.base.errors import SettingsError
 from ballast.runtime.daemon import Daemon
-from ballast.settings.parts import HttpSettings
+from ballast.settings.plain_parts import HttpSettings
 from ballast_lab.harness.process import free_port
 from tests.worlds.daemons import POD, Rig, condition, get, metric, until
 

@@ -8,8 +8,8 @@ import pytest
 from ballast.base.clock import SystemClock
 from ballast.base.metrics import Metrics
 from ballast.cluster.conditions import Conditions
-from ballast.jobs.power.conditions import report_conditions
-from ballast.jobs.power.report import Inputs, TickContext, TickReport
+from ballast.jobs.power.policy_conditions import report_conditions
+from ballast.jobs.power.tick_report import Inputs, TickContext, TickReport
 from ballast.telemetry.feeds.budget_feed import Watts
 from ballast_lab.pages.doctor import SEEN
 from ballast_lab.simulator.kube.kinds import BY_NAME

@@ -10,7 +10,7 @@ import pytest
 
 from ballast.base.metrics import Metrics
 from ballast.jobs.publishing import label_rules
-from ballast.jobs.telemetry import TelemetryCycle, TelemetryRules, rules_of
+from ballast.jobs.telemetry_cycle import TelemetryCycle, TelemetryRules, rules_of
 from ballast.model.node import Node
 from ballast.model.node_state import NodeState
 from ballast.model.sample import Reading, ReadingProblem, Samples

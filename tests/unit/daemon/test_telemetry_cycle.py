@@ -5,7 +5,7 @@ import pytest
 from msgspec.structs import replace
 
 from ballast.base.metrics import Metrics
-from ballast.jobs.telemetry import TelemetryCycle, TelemetryRules, source_title
+from ballast.jobs.telemetry_cycle import TelemetryCycle, TelemetryRules, source_title
 from ballast.model.node import Node
 from ballast.model.node_state import NodeState
 from ballast.model.sample import Reading, ReadingProblem, Samples

@@ -9,7 +9,7 @@ import pytest
 from tests.unit.docs.pages import ROOT
 
 WIDTH = 120
-FOLDERS = ("docs", "charts", "examples", ".github")
+FOLDERS = ("docs", "charts", "dashboards", "examples", ".github")
 PAGES = sorted([*ROOT.glob("*.md"), *(page for folder in FOLDERS for page in (ROOT / folder).rglob("*.md"))])
 
 

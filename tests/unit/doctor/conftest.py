@@ -11,9 +11,9 @@ import pytest
 from ballast.base.clock import SystemClock
 from ballast.base.metrics import Metrics
 from ballast.cluster.client import connect
+from ballast.doctor.checks import examine
 from ballast.doctor.evidence import Evidence
 from ballast.doctor.finding import Finding, Report
-from ballast.doctor.registry import examine
 from ballast.settings import load
 from ballast_lab.simulator import EmbeddedCluster, World
 from ballast_lab.simulator.kube.kinds import BY_NAME

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from ballast.doctor.eviction import unsatisfiable
-from ballast.doctor.registry import CHECKS
-from ballast.publishing.profiles import extender_profile
+from ballast.doctor.checks import CHECKS
+from ballast.doctor.eviction_needs import unsatisfiable
+from ballast.publishing.scheduler_profiles import extender_profile
 from tests.unit.doctor.conftest import Patient, wrong
 
 POWER = ("power-feed", "power-consumption", "power-targets", "power-autoscalers")

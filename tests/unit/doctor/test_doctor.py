@@ -9,8 +9,8 @@ from typer.testing import CliRunner
 
 from ballast.base.errors import UsageError
 from ballast.cli.app import app
+from ballast.doctor.checks import CHECKS
 from ballast.doctor.finding import Finding
-from ballast.doctor.registry import CHECKS
 from tests.unit.doctor.conftest import Patient, wrong
 
 

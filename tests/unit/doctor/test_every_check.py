@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 import pytest
 import yaml
 
-from ballast.doctor.registry import CHECKS
-from ballast.publishing.profiles import crane_profile, extender_profile, labels_profile, trimaran_profile
+from ballast.doctor.checks import CHECKS
+from ballast.publishing.scheduler_profiles import crane_profile, extender_profile, labels_profile, trimaran_profile
 from tests.unit.doctor.conftest import Patient, wrong
 from tests.unit.doctor.test_acting_checks import autoscaler, power, target
 from tests.unit.doctor.test_cluster_checks import ago

@@ -11,14 +11,14 @@ import pytest
 
 from ballast.base.metrics import Metrics
 from ballast.cluster.client import connect
-from ballast.doctor import series, source
+from ballast.doctor import series, source_checks
+from ballast.doctor.checks import CHECKS, examine
 from ballast.doctor.evidence import Evidence
 from ballast.doctor.outlook import outlook
-from ballast.doctor.registry import CHECKS, examine
-from ballast.jobs.telemetry import TelemetryCycle, rules_of
+from ballast.jobs.telemetry_cycle import TelemetryCycle, rules_of
 from ballast.settings import load
 from ballast.telemetry.metrics_server import MetricsServerSource
-from ballast.telemetry.prometheus import PrometheusSource
+from ballast.telemetry.prometheus_source import PrometheusSource
 from ballast_lab.simulator import EmbeddedCluster, World
 from ballast_lab.simulator.prometheus_api import PrometheusApi, QueryError
 from tests.unit.doctor.conftest import Patient, wrong
@@ -334,7 +334,7 @@ def test_one_of_the_lines_mends_it(twenty: Patient, falsify: Callable[[Falsifier
     assert any(check not in wrong(twenty.examine(check, **{key: value})) for key, _, value in settings), lines
 
 
-TELEMETRY = [check for check, run in CHECKS.items() if run.__module__ in (series.__name__, source.__name__)]
+TELEMETRY = [check for check, run in CHECKS.items() if run.__module__ in (series.__name__, source_checks.__name__)]
 
 
 @pytest.mark.slow

@@ -10,8 +10,8 @@ import pytest
 
 from ballast.base.metrics import Metrics
 from ballast.doctor.outlook import outlook
-from ballast.doctor.source import out_of_order
-from ballast.jobs.telemetry import TelemetryCycle, rules_of
+from ballast.doctor.source_checks import out_of_order
+from ballast.jobs.telemetry_cycle import TelemetryCycle, rules_of
 from ballast.model.node import Node
 from ballast.model.sample import Reading, Samples
 from ballast.publishing.freeze import Freeze

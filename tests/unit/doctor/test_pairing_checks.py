@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 import yaml
 
-from ballast.publishing.profiles import crane_profile, extender_profile, labels_profile, trimaran_profile
+from ballast.publishing.scheduler_profiles import crane_profile, extender_profile, labels_profile, trimaran_profile
 from ballast_lab.simulator.kube.kinds import NODE
 from ballast_lab.simulator.kube.patching import MERGE
 from tests.unit.doctor.conftest import Patient

@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from ballast.base.condition_types import CONDITION_TYPES
-from ballast.doctor.registry import CHECKS
+from ballast.doctor.checks import CHECKS
 from ballast_lab.pages.doctor import SEEN, described, markdown
 
 PAGE = Path(__file__).parents[3] / "docs" / "doctor.md"

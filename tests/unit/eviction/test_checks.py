@@ -11,8 +11,8 @@ from ballast.eviction.annotations import unknown_lifts
 from ballast.eviction.check_input import Feasibility
 from ballast.eviction.facts import ClusterObjects, Facts
 from ballast.eviction.gate import LIFTED_BY_NAME, NAMES, ROWS
+from ballast.eviction.gate_rules import UNLIMITED, EvictionLimit, GateRules, LocalStorage
 from ballast.eviction.history import History
-from ballast.eviction.rules import UNLIMITED, EvictionLimit, GateRules, LocalStorage
 from ballast.eviction.time_windows import TimeWindow
 from ballast.model.attachments import Attachments, StorageClass, VolumeClaim
 from ballast.model.cron import Cron

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from ballast.eviction.check_input import Feasibility
 from ballast.eviction.gate import NAMES, PASSED, Gate, Scope, refusals
+from ballast.eviction.gate_rules import EvictionLimit, GateRules
 from ballast.eviction.history import History
-from ballast.eviction.rules import EvictionLimit, GateRules
 from ballast.model.pod import Owner, Pod
 from ballast.model.template import Template
 from ballast.model.workload import DisruptionBudget

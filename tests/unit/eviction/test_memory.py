@@ -2,8 +2,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ballast.eviction.gate_rules import HOUR
 from ballast.eviction.recent_evictions import LONGEST_REST, MOST, STOP_FOR, PastEviction, RecentEvictions
-from ballast.eviction.rules import HOUR
 from ballast.model.duration import DAY
 
 NOW = 1_700_000_000.0

@@ -7,10 +7,10 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from ballast.eviction.gate import Gate
-from ballast.eviction.rules import GateRules
+from ballast.eviction.gate_rules import GateRules
 from ballast.eviction.time_windows import TimeWindow, closed
 from ballast.model.cron import Cron
-from ballast.planning.rules import rules_of
+from ballast.planning.from_settings import rules_of
 from ballast.settings import examine
 from tests.worlds.shop import NOW, Shop
 

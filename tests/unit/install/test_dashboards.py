@@ -4,8 +4,10 @@ import json
 import re
 import subprocess
 import sys
+import tarfile
 from collections.abc import Iterator
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import promql_parser
@@ -13,14 +15,14 @@ import pytest
 import yaml
 from prometheus_client import CollectorRegistry
 
-from ballast.jobs.power.metrics import PowerMetrics
+from ballast.jobs.power.power_metrics import PowerMetrics
 from ballast.serving.exposition import exported_names
 from tests.worlds.chart import CHART, EVERYTHING, MONITORING, ROOT, Helm, one
 
 pytestmark = pytest.mark.slow
 
 NAMES = ("fleet", "node", "power", "evictions", "extender")
-DASHBOARDS = {name: CHART / "dashboards" / f"{name}.json" for name in NAMES}
+DASHBOARDS = {name: ROOT / "dashboards" / f"{name}.json" for name in NAMES}
 RULES = CHART / "rules" / "alerts.yaml"
 GRAFANA = {
     "$__rate_interval": "5m",
@@ -87,9 +89,34 @@ def test_each_expression_parses_and_asks_for_exported_metrics(title: str, expres
 
 def test_the_dashboards_are_those_the_generator_writes() -> None:
     done = subprocess.run(
-        [sys.executable, ROOT / "scripts" / "dashboards.py", "--check"], capture_output=True, text=True, check=False
+        [sys.executable, "-m", "dashboards", "--check"], capture_output=True, text=True, check=False, cwd=ROOT
     )
     assert done.returncode == 0, done.stderr
+
+
+def test_the_chart_has_a_link_to_the_dashboards_that_holds_in_every_clone() -> None:
+    assert (CHART / "dashboards").readlink() == Path("../../dashboards")
+
+
+def test_the_chart_renders_every_dashboard(helm: Helm) -> None:
+    data = one(helm.template({"dashboard": {"enabled": True}}), "ConfigMap", "ballast-dashboards")["data"]
+    assert {name: json.loads(text) for name, text in data.items()} == {
+        f"ballast-{name}.json": json.loads(file.read_text()) for name, file in DASHBOARDS.items()
+    }
+
+
+@pytest.mark.parametrize("way", ["helm package", "scripts/pack_chart"])
+def test_the_packed_chart_holds_the_dashboards_as_files(helm: Helm, way: str, tmp_path: Path) -> None:
+    if way == "helm package":
+        helm.run("package", CHART, "--destination", tmp_path)
+    else:
+        subprocess.run([ROOT / "scripts" / "pack_chart", tmp_path, "ballast:1"], capture_output=True, check=True)
+    [archive] = tmp_path.glob("ballast-*.tgz")
+    with tarfile.open(archive) as tar:
+        packed = [member for member in tar.getmembers() if member.name.startswith("ballast/dashboards/")]
+        texts = {member.name: file.read().decode() for member in packed if (file := tar.extractfile(member))}
+    assert all(member.isfile() for member in packed)
+    assert texts == {f"ballast/dashboards/{name}.json": file.read_text() for name, file in DASHBOARDS.items()}
 
 
 def test_the_fleet_dashboard_shows_what_an_operator_asks_first() -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from ballast.cluster.state import NAMES
 from ballast.doctor.rights import needed
-from ballast.jobs.power.build import findings
+from ballast.jobs.power.build_power import findings
 from ballast.settings import load
 from tests.worlds.chart import (
     MODES,

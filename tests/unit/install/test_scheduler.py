@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
-from ballast.publishing.profiles import extender_profile, labels_profile
+from ballast.publishing.scheduler_profiles import extender_profile, labels_profile
 from tests.worlds.chart import (
     EVERYTHING,
     MONITORING,

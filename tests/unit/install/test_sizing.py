@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from ballast.runtime import sizing
 from ballast.settings import Settings
 from ballast.settings.eviction import EvictionSettings
-from ballast.settings.parts import BatchSettings
+from ballast.settings.plain_parts import BatchSettings
 from tests.worlds.chart import ROOT
 
 VALUES = yaml.safe_load((Path(ROOT) / "charts/ballast/values.yaml").read_text())

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ballast.jobs.sentences import leaving_out
-from ballast.model.limits import limits, lower, named, shares
+from ballast.model.load_limits import limits, lower, named, shares
 from ballast.model.node import Node
 from ballast.model.node_state import NodeEvidence, NodeState, NodeStates, node_states, silent_share
 

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from kubernetes.utils.quantity import parse_quantity
 
-from ballast.model.limits import quantity
+from ballast.model.load_limits import quantity
 
 
 @given(

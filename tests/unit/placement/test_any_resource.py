@@ -5,13 +5,14 @@ import pytest
 
 from ballast.eviction.facts import ClusterObjects, Facts
 from ballast.eviction.gate import Gate
-from ballast.eviction.plan import Aims, EvictionPlan, make_plan
-from ballast.eviction.rules import UNLIMITED, GateRules
+from ballast.eviction.gate_rules import UNLIMITED, GateRules
 from ballast.model.node import Node
 from ballast.model.pod import Owner, Pod
 from ballast.model.shape import ContainerShape, shape_of
 from ballast.model.workload import Workload
-from ballast.placement.planners.layout import Layout, layout
+from ballast.placement.layout import Layout, layout
+from ballast.planners.aims import Aims
+from ballast.planners.eviction_plan import EvictionPlan, make_plan
 
 NAN = float("nan")
 SIZES = {"cpu": 10.0, "memory": 1e10, "pods": 110.0}

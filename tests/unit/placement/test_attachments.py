@@ -7,14 +7,14 @@ import msgspec
 import numpy as np
 import pytest
 
-from ballast.cluster.objects import attachments as read
+from ballast.cluster.objects import attachment_decoding as read
 from ballast.model.attachments import Attachments, CsiNode, DeviceSlice, PersistentVolume, StorageClass, VolumeClaim
 from ballast.model.node import Node
 from ballast.model.pod import Pod
 from ballast.model.selector import Requirement
 from ballast.model.template import NodeTerm, Template
-from ballast.placement.planners.layout import layout
-from ballast.placement.planners.simulated_placement import SimulatedPlacement
+from ballast.placement.layout import layout
+from ballast.placement.simulated_placement import SimulatedPlacement
 from tests.worlds.planning import a_node, a_pod
 
 ZONE = "topology.kubernetes.io/zone"

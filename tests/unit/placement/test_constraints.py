@@ -12,9 +12,9 @@ from ballast.model.node import Taint
 from ballast.model.pod import Pod
 from ballast.model.selector import Requirement, Selector
 from ballast.model.template import HostPort, NodeTerm, PodTerm, Template, Toleration, TopologySpread
-from ballast.placement.planners import can_move as ways_out
-from ballast.placement.planners.can_move import can_move
-from ballast.placement.planners.simulated_placement import SimulatedPlacement
+from ballast.placement.simulated_placement import SimulatedPlacement
+from ballast.planners import can_move as ways_out
+from ballast.planners.can_move import can_move
 from tests.worlds.planning import a_layout, a_node, a_pod, standing_of
 
 ZONES = {"n0": "a", "n1": "a", "n2": "b", "n3": "b", "n4": ""}

@@ -5,7 +5,7 @@ import numpy as np
 
 from ballast.model.node import Node
 from ballast.model.pod import Pod
-from ballast.placement.planners.redistribute import redistribute
+from ballast.planners.redistribute import redistribute
 from tests.worlds.planning import a_layout, a_node, a_pod, everybody, standing_of
 
 SHARE = "alibabacloud.com/gpu-"

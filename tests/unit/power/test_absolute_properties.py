@@ -10,8 +10,8 @@ from ballast.power.absolute import carried
 from ballast.power.autoscaled import Autoscaled
 from ballast.power.controller import observe, resumed
 from ballast.power.controller_state import ControllerState, Sample
-from ballast.power.fit import fill, shed, watts_of
 from ballast.power.policy import PowerPolicy
+from ballast.power.within_budget import fill, shed, watts_of
 from tests.worlds.power import examples, feeds, policy, targets
 
 WATTS = (10, 10, 25, 101)

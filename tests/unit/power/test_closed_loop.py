@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ballast.power.declared_watts import Trim
 from ballast.power.policy import PowerPolicy
 from ballast.power.replay import NO_DEMAND, Replay, Simulation, replay
-from ballast.power.trim import Trim
 from tests.properties import examples as so_many
 from tests.worlds.power import policy, samples
 from tests.worlds.wrong_watts import judge

@@ -5,7 +5,7 @@ from collections import deque
 
 import pytest
 
-from ballast.power.learning import WattsModel
+from ballast.power.learned_watts import WattsModel
 
 TRUE = {"ns/a": 20.0, "ns/b": 55.0}
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from ballast.power.allocation import AllocationTarget, allocate
-from ballast.power.fit import fill, shed, watts_of, within_bounds
+from ballast.power.within_budget import fill, shed, watts_of, within_bounds
 from tests.unit.power import plain_allocation as plain
 from tests.worlds.power import examples
 

@@ -9,7 +9,7 @@ from ballast.base.metrics import Metrics
 from ballast.cluster.writer import Pace, Writer
 from ballast.model.node import Node, Taint
 from ballast.publishing.publisher import PART
-from ballast.publishing.release import release
+from ballast.publishing.release_nodes import release
 from tests.unit.publishing.worlds import KEYS
 from tests.worlds.clock import FakeClock
 from tests.worlds.kube_api import FakeApi

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scipy.special import betainc
 
 from ballast.cli.metrics_file import metrics
-from ballast.model.limits import quantity
+from ballast.model.load_limits import quantity
 from ballast.scoring import low_risk
 from tests.properties import examples
 from tests.unit.scoring.worlds import NOW, a_fleet, load, node, pod, scored, vectors

@@ -15,11 +15,11 @@ import trustme
 
 from ballast.base.errors import SettingsError
 from ballast.base.metrics import Metrics
-from ballast.serving.app import create_app
 from ballast.serving.callers import BURST, MOST_CALLERS, RATE, Callers, RateLimit
 from ballast.serving.server import Server
+from ballast.serving.web_apps import create_app
 from ballast.settings import HttpSettings
-from ballast.settings.parts import ExtenderSettings
+from ballast.settings.plain_parts import ExtenderSettings
 from tests.unit.serving.client import Answer, ask
 from tests.unit.serving.test_extender import FORMS, Fake
 from tests.worlds.board import LOOPBACK, board_of

@@ -12,10 +12,10 @@ import pytest
 import structlog
 from starlette.applications import Starlette
 
-from ballast.base.memory import BodiesInFlight, BodyBudget
+from ballast.base.body_budget import BodiesInFlight, BodyBudget
 from ballast.base.metrics import Metrics
-from ballast.serving.app import create_app
 from ballast.serving.server import Server
+from ballast.serving.web_apps import create_app
 from tests.unit.serving.test_extender import FORMS, POD, Fake
 from tests.worlds.board import LOOPBACK, board_of
 from tests.worlds.daemons import until

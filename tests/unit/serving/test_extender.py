@@ -16,12 +16,12 @@ from hypothesis import strategies as st
 from ballast.base.errors import UsageError
 from ballast.base.metrics import Metrics
 from ballast.cluster.objects import wire
-from ballast.serving import protocol
-from ballast.serving.app import create_app
+from ballast.serving import bounded_protocol
 from ballast.serving.extender import MAX_BODY, NEUTRAL_HEADER, PAUSES, Priorities, Rejections
 from ballast.serving.extender_wire import MOST_NAMES, MOST_NODES, prioritize_args
 from ballast.serving.host_index import Hosts, compact
 from ballast.serving.server import Server
+from ballast.serving.web_apps import create_app
 from tests.unit.serving.client import Answer, ask
 from tests.worlds.board import LOOPBACK, board_of
 
@@ -399,7 +399,7 @@ def test_fields_at_the_limits_are_read() -> None:
 
 
 def test_bodies_without_an_end_leave_room_for_short_ones(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(protocol, "READ_TIMEOUT", 120)
+    monkeypatch.setattr(bounded_protocol, "READ_TIMEOUT", 120)
     metrics = Metrics()
     head = b"POST /scheduler/prioritize HTTP/1.1\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n"
     size = 20 * 1024 * 1024

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from ballast.answers.views import NodeHistory
 from ballast.model.snapshot import Snapshot
-from ballast.serving.history import BINS, GONE, SLOTS, STEP, FleetHistory
+from ballast.serving.fleet_history import BINS, GONE, SLOTS, STEP, FleetHistory
 from tests.unit.serving.client import ask
 from tests.worlds.board import TIME, board_of, fleet, serving, snapshot
 

@@ -10,7 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 from ballast.answers.api import PodScores
-from ballast.answers.ledger import LedgerAnswer, LedgerEntry
+from ballast.answers.ledger_answer import LedgerAnswer, LedgerEntry
 from ballast.answers.views import CheckVerdict, Explanation, FoundPod, NodeScore, PodOnNode
 from ballast.base.errors import BallastError
 from ballast.serving.board import Board, CycleRecord, DaemonAnswers

@@ -7,21 +7,21 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from ballast.actuation.eviction.events import document
+from ballast.actuation.eviction.eviction_events import document
 from ballast.actuation.eviction.evictor import Attempt
 from ballast.actuation.eviction.records import Running, StepRecord, StepStatus
 from ballast.actuation.scaling.target_status import Actuator, TargetStatus
 from ballast.answers.api import Power
 from ballast.answers.evictions import Measured
-from ballast.eviction.plan import EvictionPlan, Move, Refusal
 from ballast.jobs.eviction.executor import plan_document
-from ballast.jobs.power.document import PolicyHistory, TargetRows, policy_document
-from ballast.jobs.power.report import Action, Inputs, Outcome, TickContext, TickDecision, TickReport
+from ballast.jobs.power.policy_document import PolicyHistory, TargetRows, policy_document
+from ballast.jobs.power.tick_report import Action, Inputs, Outcome, TickContext, TickDecision, TickReport
 from ballast.model.shape import Shape
 from ballast.placement.reservations import Purpose, Reservation
+from ballast.planners.eviction_plan import EvictionPlan, Move, Refusal
 from ballast.power.controller_state import ChangeWindow, ControllerMode, ControllerState
 from ballast.power.feed_spec import ScheduleRow
-from ballast.power.learning import Learned
+from ballast.power.learned_watts import Learned
 from ballast.power.sections import Need
 from ballast.serving import activity
 from ballast.settings import Mode

@@ -18,11 +18,11 @@ from starlette.routing import Route
 
 from ballast.base.errors import SettingsError
 from ballast.base.metrics import Metrics
-from ballast.serving import protocol, server
-from ballast.serving.app import MAX_BODY, create_app
+from ballast.serving import bounded_protocol, server
 from ballast.serving.refusals import Refusals
 from ballast.serving.server import Server
-from ballast.settings.parts import HttpSettings
+from ballast.serving.web_apps import MAX_BODY, create_app
+from ballast.settings.plain_parts import HttpSettings
 from tests.unit.serving.client import ask
 from tests.worlds.board import LOOPBACK, board_of, fleet, serving, snapshot
 from tests.worlds.clock import FakeClock
@@ -70,22 +70,22 @@ def answer(client: socket.socket) -> bytes:
     "sent", [b"", b"GET /livez HT", b"\r\n", b"POST /watcher HTTP/1.1\r\ncontent-length: 9\r\n\r\nabc"]
 )
 def test_a_client_that_does_not_finish_its_request_is_dropped(sent: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(protocol, "READ_TIMEOUT", 0.2)
+    monkeypatch.setattr(bounded_protocol, "READ_TIMEOUT", 0.2)
     with serving(board_of(KNOWN)) as port, dial(port) as client:
         client.sendall(sent)
         drained(client)
 
 
 def test_a_client_that_does_not_take_its_answer_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(protocol, "WRITE_TIMEOUT", 0.2)
+    monkeypatch.setattr(bounded_protocol, "WRITE_TIMEOUT", 0.2)
     dropped = threading.Event()
-    lost = protocol.BoundedProtocol.connection_lost
+    lost = bounded_protocol.BoundedProtocol.connection_lost
 
-    def seen(self: protocol.BoundedProtocol, error: Exception | None) -> None:
+    def seen(self: bounded_protocol.BoundedProtocol, error: Exception | None) -> None:
         lost(self, error)
         dropped.set()
 
-    monkeypatch.setattr(protocol.BoundedProtocol, "connection_lost", seen)
+    monkeypatch.setattr(bounded_protocol.BoundedProtocol, "connection_lost", seen)
     board = board_of(fleet(20_000))
     with serving(board) as port, dial(port, receive_buffer=4096) as client:
         client.sendall(b"GET /watcher HTTP/1.1\r\nhost: x\r\n\r\n")
@@ -95,14 +95,14 @@ def test_a_client_that_does_not_take_its_answer_is_dropped(monkeypatch: pytest.M
 
 
 def test_a_quiet_connection_is_closed_and_a_busy_one_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(protocol, "KEEP_ALIVE", 0.2)
+    monkeypatch.setattr(bounded_protocol, "KEEP_ALIVE", 0.2)
     with serving(board_of(KNOWN)) as port, dial(port) as client:
         client.sendall(b"GET /livez HTTP/1.1\r\nhost: x\r\n\r\nGET /livez HTTP/1.1\r\nhost: x\r\n\r\n")
         assert drained(client).count(b"HTTP/1.1 200") == 2
 
 
 def test_the_connection_heard_of_least_recently_makes_room(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(protocol, "MAX_CONNECTIONS", 2)
+    monkeypatch.setattr(bounded_protocol, "MAX_CONNECTIONS", 2)
     with serving(board_of(KNOWN)) as port, dial(port) as first, dial(port) as second:
         for client in (first, second):
             client.sendall(b"GET /livez HTTP/1.1\r\nhost: x\r\n\r\n")
@@ -126,7 +126,7 @@ def test_rubbish_is_answered_400() -> None:
 
 
 def test_stop_does_not_wait_for_idle_or_stuck_clients(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(protocol, "GRACE", 0.2)
+    monkeypatch.setattr(bounded_protocol, "GRACE", 0.2)
     entered = threading.Event()
 
     async def stuck(request: Request) -> Response:
@@ -307,9 +307,9 @@ def test_a_hundred_headers_and_a_long_target_are_served() -> None:
 def test_requests_that_wait_for_an_answer_are_few(monkeypatch: pytest.MonkeyPatch) -> None:
     """A client that streams requests could else fill the memory; it takes its answers all the while."""
     most, count = 0, 0
-    received = protocol.BoundedProtocol.data_received
+    received = bounded_protocol.BoundedProtocol.data_received
 
-    def counted(self: protocol.BoundedProtocol, data: bytes) -> None:
+    def counted(self: bounded_protocol.BoundedProtocol, data: bytes) -> None:
         nonlocal most
         received(self, data)
         most = max(most, len(self.pipeline))
@@ -318,7 +318,7 @@ def test_requests_that_wait_for_an_answer_are_few(monkeypatch: pytest.MonkeyPatc
         nonlocal count
         count += 1
 
-    monkeypatch.setattr(protocol.BoundedProtocol, "data_received", counted)
+    monkeypatch.setattr(bounded_protocol.BoundedProtocol, "data_received", counted)
     with running(Server(Starlette(), LOOPBACK, refused)) as port, dial(port) as client:
         with contextlib.suppress(OSError):
             client.sendall(b"GET /x HTTP/1.1\r\n\r\n" * 20_000)
@@ -354,7 +354,7 @@ def test_a_few_requests_in_a_row_are_answered_in_order() -> None:
 
 def test_answers_that_nobody_takes_share_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
     """The slowest are dropped; who has just asked gets the answer."""
-    monkeypatch.setattr(protocol, "MAX_UNSENT", 24 * 2**20)
+    monkeypatch.setattr(bounded_protocol, "MAX_UNSENT", 24 * 2**20)
 
     async def large(request: Request) -> Response:
         return Response(bytes(10 * 2**20))

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from ballast.answers.ledger import LedgerAnswer
+from ballast.answers.ledger_answer import LedgerAnswer
 from ballast.base.metrics import Metrics
 from ballast.cluster.conditions import Conditions
 from ballast.cluster.leader_page import FORWARDED, PAGE_PORT, LeaderAnswer, LeaderPage, LeaderUnreachable

@@ -9,11 +9,11 @@ import pytest
 from ballast.base.errors import ClusterError
 from ballast.base.metrics import Metrics
 from ballast.cluster.token_review import ACCESS, TOKENS, TokenReviewer, TokenVerdict
-from ballast.serving.app import create_app, create_health_app
 from ballast.serving.board import DaemonAnswers
 from ballast.serving.callers import ALLOWED_FOR, REFUSED_FOR, REMEMBERED, Reviewed
 from ballast.serving.refusals import Refusals
 from ballast.serving.server import Server
+from ballast.serving.web_apps import create_app, create_health_app
 from ballast.settings import HttpSettings
 from tests.unit.serving.client import ask
 from tests.worlds import http_server as api_server
@@ -42,7 +42,7 @@ def serving(
     review: Any, monkeypatch: pytest.MonkeyPatch, *paths: str, clock: Any = None, metrics: Metrics | None = None
 ) -> Iterator[int]:
     if clock is not None:
-        monkeypatch.setattr("ballast.serving.app.SystemClock", lambda: clock)
+        monkeypatch.setattr("ballast.serving.web_apps.SystemClock", lambda: clock)
     app = create_app(board_of(None), metrics or Metrics(), reviewed=(review, paths))
     server = Server(app, LOOPBACK)
     try:

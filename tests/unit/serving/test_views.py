@@ -3,7 +3,7 @@
 import gzip
 from typing import Any
 
-from ballast.answers.ledger import LedgerAnswer, LedgerEntry
+from ballast.answers.ledger_answer import LedgerAnswer, LedgerEntry
 from ballast.base.errors import BallastError
 from ballast.model.ledger import AMOUNTS, COUNTS
 from ballast.serving.board import DaemonAnswers

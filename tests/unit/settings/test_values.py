@@ -8,9 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ballast.settings import Count, Duration, Rate, examine, explain
+from ballast.settings.lists import as_list, as_map, split
 from ballast.settings.model import VARIABLES, Settings
-from ballast.settings.parts import PublishingSettings
-from ballast.settings.values import Speed, as_list, as_map, split
+from ballast.settings.plain_parts import PublishingSettings
+from ballast.settings.written import Speed
 
 
 @pytest.mark.parametrize(

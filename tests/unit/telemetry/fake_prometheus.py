@@ -13,7 +13,7 @@ from ballast.base.metrics import Metrics
 from ballast.model.node import Node
 from ballast.settings import PrometheusSettings, Settings, TelemetrySettings, WindowSettings
 from ballast.telemetry.node_names import NodeNames
-from ballast.telemetry.prometheus import PrometheusSource
+from ballast.telemetry.prometheus_source import PrometheusSource
 
 URL = "http://prometheus.test:9090"
 

@@ -4,10 +4,10 @@ import tracemalloc
 import numpy as np
 import pytest
 
+from ballast.base.answer_budget import IN_FLIGHT, AnswerBudget
 from ballast.base.errors import TelemetryError
-from ballast.base.memory import IN_FLIGHT, AnswerBudget
 from ballast.telemetry import responses
-from ballast.telemetry.error_messages import TooLarge
+from ballast.telemetry.failed_answers import TooLarge
 from ballast.telemetry.responses import SeriesTable, grid, instant
 
 URL = "http://prometheus"

@@ -2,7 +2,7 @@ import pytest
 from requests import ReadTimeout
 from responses import RequestsMock
 
-from ballast.telemetry import prometheus as module
+from ballast.telemetry import prometheus_source as module
 from tests.unit.telemetry.fake_prometheus import (
     FakePrometheus,
     QueryRefused,

@@ -7,12 +7,12 @@ from collections.abc import Iterator
 import pytest
 from pytest_httpserver import HTTPServer
 
-from ballast.base.memory import ANSWERS
+from ballast.base.answer_budget import ANSWERS
 from ballast.base.metrics import Metrics
 from ballast.model.node import Node
 from ballast.settings import load
 from ballast.telemetry.node_names import NodeNames
-from ballast.telemetry.prometheus import PrometheusSource
+from ballast.telemetry.prometheus_source import PrometheusSource
 
 NAMES = NodeNames([Node(name="a", addresses=(("InternalIP", "10.0.0.1"),), capacity={"cpu": 4.0})])
 LONG = "no\n\x1b[31m\u202e" + "A" * 5_000_000

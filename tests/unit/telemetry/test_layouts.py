@@ -11,7 +11,7 @@ from ballast.base.metrics import Metrics
 from ballast.model.sample import Reading
 from ballast.settings import load
 from ballast.telemetry.node_names import NodeNames
-from ballast.telemetry.prometheus import PrometheusSource
+from ballast.telemetry.prometheus_source import PrometheusSource
 from tests.unit.telemetry.fake_prometheus import URL, FakePrometheus
 from tests.unit.telemetry.layouts import CORES, MEMORY, NAMES, TRUTH, Exporter, Labels, Layout, nodes
 

@@ -4,7 +4,7 @@ from responses import RequestsMock
 
 from ballast.base.errors import ClusterError
 from ballast.telemetry import presets
-from ballast.telemetry.pods import PodUsage, ask_metrics_server, decode
+from ballast.telemetry.pod_usage import PodUsage, ask_metrics_server, decode
 from tests.unit.telemetry.fake_prometheus import FakePrometheus, QueryRefused, Series, settings, source
 
 AT = 1_700_000_000.0

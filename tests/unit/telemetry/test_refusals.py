@@ -4,7 +4,7 @@ import pytest
 from responses import RequestsMock
 
 from ballast.base.errors import BallastError
-from ballast.telemetry.error_messages import NotAllowed, TenantMissing
+from ballast.telemetry.failed_answers import NotAllowed, TenantMissing
 from tests.unit.telemetry.fake_prometheus import URL, settings, source
 
 AT = 1_700_000_000.0

@@ -21,11 +21,11 @@ from ballast.base.metrics import Metrics
 from ballast.model.sample import Reading
 from ballast.settings import PrometheusSettings, Settings
 from ballast.telemetry import http as wire_module
-from ballast.telemetry.error_messages import TooLarge
+from ballast.telemetry.failed_answers import TooLarge
 from ballast.telemetry.http import HttpSession
 from ballast.telemetry.node_names import NodeNames
-from ballast.telemetry.prometheus import PrometheusSource
 from ballast.telemetry.prometheus_client import Grid, PrometheusClient
+from ballast.telemetry.prometheus_source import PrometheusSource
 
 NOW = Grid(1_700_000_000.0, 1.0, 1)
 OK = b'{"status":"success","data":{"resultType":"vector","result":[]}}'

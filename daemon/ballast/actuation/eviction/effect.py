@@ -11,11 +11,11 @@ from ballast.actuation.eviction import causal
 from ballast.actuation.eviction.causal import Interval
 from ballast.actuation.eviction.records import Loads, Running, StepRecord
 from ballast.answers.evictions import Measured
-from ballast.eviction.plan import Move
 from ballast.model.node import Node
 from ballast.model.node_state import AMOUNTS
 from ballast.model.snapshot import Snapshot
-from ballast.placement.planners.load_spread import spread
+from ballast.placement.load_spread import spread
+from ballast.planners.eviction_plan import Move
 
 HALF = 0.5
 """Share of the predicted fall of load: a plan did not do what it said if the whole interval is below."""

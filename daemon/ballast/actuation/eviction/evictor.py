@@ -8,7 +8,7 @@ from typing import NamedTuple
 import msgspec
 
 from ballast.actuation.eviction import causal, effect
-from ballast.actuation.eviction.events import EvictionEvents
+from ballast.actuation.eviction.eviction_events import EvictionEvents
 from ballast.actuation.eviction.recorder import EvictionRecorder
 from ballast.actuation.eviction.records import SKEW, Running, StepRecord, StepStatus
 from ballast.actuation.eviction.replacement_reservations import ReplacementReservations
@@ -27,15 +27,15 @@ from ballast.eviction.checks.limits import own_rate
 from ballast.eviction.facts import Facts, leaving
 from ballast.eviction.gate import Gate
 from ballast.eviction.history import History
-from ballast.eviction.plan import EvictionPlan, Move
-from ballast.eviction.planners.registry import planner
 from ballast.eviction.recent_evictions import PastEviction
 from ballast.model.marks import EVICTION_UNDER_WAY, EVICTS_ITSELF
 from ballast.model.pod import Pod
 from ballast.model.shape import Shape
 from ballast.model.snapshot import Snapshot
 from ballast.model.workload import Workload
-from ballast.placement.planners.load_spread import spread
+from ballast.placement.load_spread import spread
+from ballast.planners.built_in import planner
+from ballast.planners.eviction_plan import EvictionPlan, Move
 
 TIMES_MEASURED = 3.0
 """Times of the measured restart after which a replacement is late."""

@@ -10,7 +10,7 @@ import msgspec
 from msgspec import UNSET
 
 from ballast.actuation.eviction import effect
-from ballast.actuation.eviction.events import Ended, document
+from ballast.actuation.eviction.eviction_events import Ended, document
 from ballast.actuation.eviction.records import Followed, Journal, Running, StepRecord, StepStatus
 from ballast.actuation.eviction.replacement_reservations import ReplacementReservations
 from ballast.answers.evictions import Evictions, Limits, Measured

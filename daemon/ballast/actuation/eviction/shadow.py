@@ -6,9 +6,9 @@ import msgspec
 
 from ballast.actuation.eviction import effect
 from ballast.actuation.eviction.records import StepRecord
-from ballast.eviction.plan import Move
 from ballast.model.node import Node
 from ballast.model.pod import Pod
+from ballast.planners.eviction_plan import Move
 
 
 class Shadow:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from ballast.actuation.protected import Protected
 from ballast.actuation.scaling import scale
 from ballast.actuation.scaling.cap import PART, form_of, is_ours, least, original, paused
-from ballast.actuation.scaling.memory import Ceilings, Contention, OwnWrites
+from ballast.actuation.scaling.remembered import Ceilings, Contention, OwnWrites
 from ballast.actuation.scaling.scale import Scale, manager_of
 from ballast.actuation.scaling.target_status import Actuator, Autoscalers, ObstacleKind, TargetObstacle, TargetStatus
 from ballast.base.clock import Clock

@@ -8,12 +8,12 @@ import msgspec
 import typer
 
 from ballast.answers.api import State
-from ballast.answers.ledger import DryRunEffect, LedgerAnswer, effect_of, in_words
+from ballast.answers.ledger_answer import DryRunEffect, LedgerAnswer, effect_of, in_words
 from ballast.base.condition_types import Rank
 from ballast.base.errors import BallastError
 from ballast.base.text import named
-from ballast.cli.observing.overview import broken, hot, limits_of, spread, wrong
 from ballast.cli.observing.remote import NoAnswer, Remote, find
+from ballast.cli.observing.summary import broken, hot, limits_of, spread, wrong
 from ballast.cli.output import LiveOutput, LiveOutputOption, paint
 from ballast.cli.place import NEAR, ContextOption, KubeconfigOption, NamespaceOption, Place
 

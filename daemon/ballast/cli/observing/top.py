@@ -8,9 +8,9 @@ from typing import Any
 
 import typer
 
-from ballast.cli.observing.overview import busiest, mean_of, spread
 from ballast.cli.observing.remote import Remote, find
 from ballast.cli.observing.status import nodes_of, spread_words
+from ballast.cli.observing.summary import busiest, mean_of, spread
 from ballast.cli.output import LiveOutput, LiveOutputOption
 from ballast.cli.place import ContextOption, KubeconfigOption, NamespaceOption, Place, UrlOption
 

@@ -9,9 +9,9 @@ import typer
 
 from ballast.base.errors import SettingsError, UsageError
 from ballast.base.text import nearest
-from ballast.eviction.planners.registry import find
-from ballast.eviction.rules import UNLIMITED, GateRules
-from ballast.planning.rules import rules_of
+from ballast.eviction.gate_rules import UNLIMITED, GateRules
+from ballast.planners.built_in import find
+from ballast.planning.from_settings import rules_of
 from ballast.settings import Settings, examine
 from ballast.settings.model import VARIABLES, variable
 

@@ -19,14 +19,14 @@ from ballast.cli.observing.remote import daemons_plan, find
 from ballast.cli.output import LiveOutput, LiveOutputOption
 from ballast.cli.place import ContextOption, NamespaceOption, Place
 from ballast.cli.planning.eviction_settings import offline_rules, settings_of
-from ballast.cli.planning.evidence import Origin, gather, peaks_of, variables
+from ballast.cli.planning.gather import Origin, gather, peaks_of, variables
 from ballast.cli.score import key_and_value
-from ballast.eviction.document import as_json
 from ballast.eviction.gate import Gate
-from ballast.eviction.plan import DAY_UNKNOWN, Kind, make_plan
-from ballast.eviction.planners.registry import planner
-from ballast.eviction.rules import UNLIMITED, EvictionLimit
-from ballast.planning.rules import aims_of, limit
+from ballast.eviction.gate_rules import UNLIMITED, EvictionLimit
+from ballast.planners.built_in import planner
+from ballast.planners.eviction_plan import DAY_UNKNOWN, Kind, make_plan
+from ballast.planners.plan_document import as_json
+from ballast.planning.from_settings import aims_of, limit
 from ballast.scoring import dominant_residual
 from ballast.scoring.dominant_residual import DominantResidual
 from ballast.settings import Settings

@@ -15,7 +15,7 @@ from ballast.cluster.objects import wire
 from ballast.cluster.objects.object_budget import WEIGHED, ObjectBudget
 from ballast.cluster.objects.templates import template_key, to_template
 from ballast.model.devices import ANNOTATIONS as DEVICE_ANNOTATIONS
-from ballast.model.limits import quantity
+from ballast.model.load_limits import quantity
 from ballast.model.marks import DELETION_COST, EVICTION_UNDER_WAY, EVICTS_ITSELF, GANG_ANNOTATIONS, MIRROR
 from ballast.model.node import Node, Taint
 from ballast.model.pod import ORDINARY_GRACE, Owner, Pod

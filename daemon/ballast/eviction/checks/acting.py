@@ -3,8 +3,8 @@
 from ballast.eviction.annotations import objection
 from ballast.eviction.check_input import CheckInput, CheckResult, allow, refuse
 from ballast.eviction.facts import Facts, leaving, young
+from ballast.eviction.gate_rules import GateRules
 from ballast.eviction.history import History
-from ballast.eviction.rules import GateRules
 from ballast.model.node_state import silent_share
 
 

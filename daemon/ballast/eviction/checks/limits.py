@@ -7,9 +7,9 @@ from datetime import UTC, datetime
 
 from ballast.eviction.check_input import CheckInput, CheckResult, allow, refuse
 from ballast.eviction.facts import Facts
+from ballast.eviction.gate_rules import HOUR, MINUTE, EvictionLimit, GateRules
 from ballast.eviction.history import History
 from ballast.eviction.price import DEAREST
-from ballast.eviction.rules import HOUR, MINUTE, EvictionLimit, GateRules
 from ballast.eviction.time_windows import closed
 from ballast.model.duration import DAY
 

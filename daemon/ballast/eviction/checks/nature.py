@@ -1,7 +1,7 @@
 """Properties of the pod itself: kind, priority, age, labels, namespace, and what it would lose or take along."""
 
 from ballast.eviction.check_input import CheckInput, CheckResult, allow, refuse
-from ballast.eviction.rules import LocalStorage
+from ballast.eviction.gate_rules import LocalStorage
 from ballast.model.marks import GANG_ANNOTATIONS, GANG_KINDS, GANG_LABELS, MIRROR, job_kind
 from ballast.model.pod import Pod
 

@@ -12,14 +12,14 @@ from ballast.actuation.eviction.evictor import DRY_RUN, Attempt, Evictor
 from ballast.actuation.eviction.node_marks import EmptyNodes
 from ballast.answers.evictions import Concentration, Eviction, Limits, MeasuredShare, Plan, Verdict
 from ballast.cluster.context import Context
-from ballast.eviction.document import numbers, steps
 from ballast.eviction.gate import NAMES
-from ballast.eviction.plan import EvictionPlan
-from ballast.eviction.planners.registry import planner
-from ballast.jobs.eviction.moments import Moments
-from ballast.jobs.eviction.sentences import plan_sentence, rate_used_up
+from ballast.jobs.eviction.eviction_sentences import plan_sentence, rate_used_up
+from ballast.jobs.eviction.moment_taker import MomentTaker
 from ballast.model.pod import Pod
 from ballast.model.snapshot import Snapshot
+from ballast.planners.built_in import planner
+from ballast.planners.eviction_plan import EvictionPlan
+from ballast.planners.plan_document import numbers, steps
 from ballast.serving.activity import PLANS_KEPT
 from ballast.serving.board import Board
 from ballast.settings import Mode
@@ -29,7 +29,7 @@ class PlanExecutor:
     """In the job's thread only."""
 
     def __init__(
-        self, context: Context, *, board: Board, moments: Moments, evictor: Evictor, empty: EmptyNodes
+        self, context: Context, *, board: Board, moments: MomentTaker, evictor: Evictor, empty: EmptyNodes
     ) -> None:
         self._settings, self._clock, self._ledger = context.settings.eviction, context.clock, context.ledger
         self._metrics, self._cache, self._conditions = context.metrics, context.cache, context.conditions

@@ -7,12 +7,13 @@ from dataclasses import replace
 from ballast.answers.views import Explanation
 from ballast.base.errors import BallastError, WorkerError
 from ballast.cluster.context import Context
-from ballast.jobs.eviction.moments import Moments
+from ballast.jobs.eviction.moment_taker import MomentTaker
 from ballast.jobs.eviction.plans import explaining_rules
 from ballast.model.snapshot import Snapshot
+from ballast.planning.from_settings import aims_of
 from ballast.planning.process import PlanningProcess
 from ballast.planning.request import ExplanationRequest
-from ballast.planning.rules import aims_of
+from ballast.settings import Mode
 from ballast.telemetry.pod_usage_cache import PodUsageCache
 
 WAIT = 10.0
@@ -25,7 +26,7 @@ class Explainer:
     def __init__(
         self,
         context: Context,
-        moments: Moments,
+        moments: MomentTaker,
         usage: PodUsageCache,
         worker: PlanningProcess,
         snapshot: Callable[[], Snapshot | None],
@@ -38,8 +39,12 @@ class Explainer:
     def explain(self, namespace: str, name: str) -> Explanation | None:
         """What every check says about a pod, None where there is no such pod.
 
-        Raises BallastError while nothing is known yet, or others ask too much; WorkerError if the process fails.
+        Raises BallastError where the part is off, while nothing is known yet, or where others ask too much.
         """
+        if self._settings.eviction.mode is Mode.OFF:
+            raise BallastError(
+                "BALLAST_EVICTION__MODE=off: the checks see no workloads and budgets; dry-run evicts nothing"
+            )
         snapshot = self._snapshot()
         if snapshot is None:
             raise BallastError("no cycle has ended yet, so nothing is known about any pod")

@@ -3,14 +3,14 @@
 import threading
 from contextlib import suppress
 
-from ballast.actuation.eviction.follow_up import PlanFollower
+from ballast.actuation.eviction.plan_follower import PlanFollower
 from ballast.actuation.eviction.recorder import EvictionRecorder
 from ballast.actuation.eviction.replacement_reservations import ReplacementReservations
 from ballast.actuation.eviction.surge import Surges
 from ballast.base.errors import ClusterError
 from ballast.base.parts import Part
 from ballast.cluster.context import Context
-from ballast.jobs.eviction import sentences
+from ballast.jobs.eviction import eviction_sentences
 from ballast.model.snapshot import Snapshot
 
 
@@ -80,9 +80,9 @@ class FollowUp:
         }
         lines.append(self._follower.follow_plans(self._cache.pods(), snapshot, replicas))
         self._taints.keep(paused=paused)
-        stops = sentences.stops(self._recorder.stops(self._clock.wall()))
+        stops = eviction_sentences.stops(self._recorder.stops(self._clock.wall()))
         self._conditions.report("PlannerStopped", "NotAsPredicted", stops)
-        unheld = sentences.UNHELD if self._replacements.extender.unheld else None
+        unheld = eviction_sentences.UNHELD if self._replacements.extender.unheld else None
         self._conditions.report("ReservationsNotHeld", "FilterNotAsked", unheld)
         return [line for line in lines if line]
 

@@ -9,13 +9,13 @@ from ballast.cluster.write import WriteTarget
 from ballast.eviction.annotations import strange, unknown_lifts
 from ballast.eviction.facts import WorkloadKey
 from ballast.eviction.gate import LIFTED_BY_NAME
-from ballast.eviction.plan import Aims
-from ballast.model.limits import EQUAL, Weights, limits
+from ballast.model.load_limits import EQUAL, Weights, limits
 from ballast.model.pod import Pod
 from ballast.model.sample import Bools, Floats
 from ballast.model.snapshot import Snapshot
 from ballast.model.workload import Autoscaler, Namespace, Workload
-from ballast.placement.planners.relieve import Thresholds, hot
+from ballast.planners.aims import Aims
+from ballast.planners.thresholds import Thresholds, hot
 from ballast.planning.moment import loads, of_nodes, watched_of
 from ballast.windows.node_lives import NodeKey, node_keys
 

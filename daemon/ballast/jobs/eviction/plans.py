@@ -3,12 +3,12 @@
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from ballast.eviction.planners.planner import Planner, PlanningDemand
-from ballast.eviction.planners.registry import planner, planners
-from ballast.eviction.rules import UNLIMITED, GateRules
+from ballast.eviction.gate_rules import UNLIMITED, GateRules
+from ballast.planners.built_in import planner, planners
+from ballast.planners.planner import Planner, PlanningDemand
+from ballast.planning.from_settings import aims_of, limit, rules_of
 from ballast.planning.moment import Moment
 from ballast.planning.request import RequestedPlan
-from ballast.planning.rules import aims_of, limit, rules_of
 from ballast.settings import Settings
 
 

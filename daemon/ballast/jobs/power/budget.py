@@ -27,13 +27,13 @@ from ballast.jobs.power.participants import (
     unbound_replicas,
     watts_drawn,
 )
-from ballast.jobs.power.report import Action, IdleReason, Inputs, Outcome, TickContext, TickDecision, TickReport
 from ballast.jobs.power.store import PowerStore, Record, SavedState
+from ballast.jobs.power.tick_report import Action, IdleReason, Inputs, Outcome, TickContext, TickDecision, TickReport
 from ballast.power.absolute import metered
 from ballast.power.autoscaled import unmet_demand
 from ballast.power.controller import is_emergency, observe, resumed, review_plan
 from ballast.power.controller_state import ControllerResult, ControllerState, PowerPlan, Reason, Sample
-from ballast.power.learning import Meter
+from ballast.power.learned_watts import WattsLearner
 from ballast.power.policy import PowerPolicy
 from ballast.power.sections import Need, NoEffect
 from ballast.power.values import exact
@@ -82,7 +82,7 @@ class PolicyController:
         needs: Callable[[Mapping[str, int]], Mapping[str, Need]] = lambda counts: NO_NEEDS,
         loads: Callable[[], Mapping[str, float] | None] = lambda: None,
         traces: Callable[[Mapping[str, TargetStatus]], Iterable[str]] = lambda statuses: (),
-        meter: Meter | None = None,
+        meter: WattsLearner | None = None,
     ) -> None:
         self.policy = policy
         self._targets = targets

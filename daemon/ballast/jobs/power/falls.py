@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from ballast.answers.api import FALLS_KEPT, PowerFall
 from ballast.base.errors import NOT_JSON, ClusterError
 from ballast.cluster.state import StateStore as Keys
-from ballast.jobs.power.report import TickReport
+from ballast.jobs.power.tick_report import TickReport
 
 HOUR = 3600.0
 

@@ -6,11 +6,11 @@ from fractions import Fraction
 
 from ballast.actuation.scaling.target_status import Actuator, TargetStatus
 from ballast.jobs.power.participants import running_pods
-from ballast.jobs.power.report import TickContext, TickReport
+from ballast.jobs.power.tick_report import TickContext, TickReport
 from ballast.power.averaging import range_of
-from ballast.power.learning import Learned, Meter
+from ballast.power.declared_watts import Doubt
+from ballast.power.learned_watts import Learned, WattsLearner
 from ballast.power.policy import PowerPolicy
-from ballast.power.trim import Doubt
 from ballast.power.verification import MissedEffect, Verification, predicted_change
 from ballast.power.waiting import START
 
@@ -26,7 +26,7 @@ def believed(consumed: Fraction | None, statuses: Mapping[str, TargetStatus]) ->
 class Metering:
     """Without a `meter` nothing is learned, verified or applied."""
 
-    def __init__(self, policy: PowerPolicy, meter: Meter | None, *, shadow: bool) -> None:
+    def __init__(self, policy: PowerPolicy, meter: WattsLearner | None, *, shadow: bool) -> None:
         query = policy.consumption.query if policy.consumption is not None else None
         verified = meter is not None and not shadow and (policy.absolute or meter.measures)
         self._meter = meter

@@ -13,7 +13,7 @@ from ballast.power.averaging import Average
 from ballast.power.controller import observe
 from ballast.power.controller_state import ControllerState, Sample
 from ballast.power.feed_spec import remaining
-from ballast.power.learning import Meter
+from ballast.power.learned_watts import WattsLearner
 from ballast.power.policy_reader import read
 from ballast_lab.experiments.power.contestants import REF
 
@@ -51,7 +51,7 @@ def lived(way: ClosedLoop, lag: int) -> Iterator[tuple[str, float]]:
     if way.declared is None:
         given |= {"consumption": {"query": f"avg_over_time(own_watts[{lag}s])"}}
     policy = read([given])[0]
-    meter = Meter(policy) if way.declared is None else None
+    meter = WattsLearner(policy) if way.declared is None else None
     state, counts, seen = ControllerState(), {REF: 35}, []
     total, own, believed = Average(Fraction(lag)), Average(Fraction(lag)), Average(Fraction(lag if way.matched else 0))
     total.add(Fraction(-lag), Fraction(BEFORE + TRUE * counts[REF]))

@@ -17,20 +17,21 @@ from ballast.cluster.objects import wire
 from ballast.extender.decisions import ExtenderService
 from ballast.extender.strategies import Strategies
 from ballast.jobs.publishing import label_rules
-from ballast.model.limits import limits
+from ballast.model.load_limits import limits
 from ballast.model.node import Node
 from ballast.model.sample import Floats, Ints
 from ballast.model.snapshot import Snapshot
 from ballast.placement.assumed_pods import AssumedPods
 from ballast.placement.fleet_model import FleetModel
-from ballast.placement.planners.layout import layout
-from ballast.placement.planners.relieve import Thresholds, hot, relieve
-from ballast.placement.planners.simulated_placement import SimulatedPlacement
-from ballast.placement.planners.step import Worth
+from ballast.placement.layout import layout
+from ballast.placement.simulated_placement import SimulatedPlacement
+from ballast.planners.relieve import relieve
+from ballast.planners.step import Worth
+from ballast.planners.thresholds import Thresholds, hot
 from ballast.publishing.freeze import Freeze
 from ballast.publishing.label_plan import LabelPlanner, PublishedKeys
 from ballast.publishing.node_keys import NodeKeys
-from ballast.publishing.profiles import LABELS_WEIGHTS
+from ballast.publishing.scheduler_profiles import LABELS_WEIGHTS
 from ballast.scoring.protocol import Strategy
 from ballast.scoring.strategy import NAMES, strategy
 from ballast.serving.board import Board

@@ -1,1 +1,0 @@
-"""Planners of moves, and the placement they simulate."""

@@ -1,0 +1,74 @@
+"""What the settings of evictions mean for the gate and the planners, of the daemon and of the command line."""
+
+from ballast.eviction.gate_rules import EvictionLimit, GateRules, LocalStorage
+from ballast.eviction.time_windows import TimeWindow
+from ballast.model.selector import parse
+from ballast.planners.aims import Aims
+from ballast.planners.tidy_rules import NOTHING
+from ballast.scoring import dominant_residual
+from ballast.settings import Count, Settings
+
+
+def rules_of(settings: Settings) -> GateRules:
+    eviction = settings.eviction
+    return GateRules(
+        prefix=settings.publishing.prefix,
+        operator_only=frozenset(f"{settings.publishing.prefix}/{name}" for name in eviction.operator_only),
+        limit_total=limit(eviction.limit_total),
+        limit_node=limit(eviction.limit_node),
+        limit_namespace=limit(eviction.limit_namespace),
+        limit_workload=limit(eviction.limit_workload),
+        workload_window=eviction.workload_window,
+        rates=tuple((limit(rate.count), float(rate.per)) for rate in eviction.rate),
+        windows=tuple(
+            TimeWindow(window.denies, window.cron, window.duration, window.zone, frozenset(window.planners))
+            for window in eviction.windows
+        ),
+        rate_shares={name: share for name, share in eviction.rate_shares.items() if name in eviction.planners},
+        cooldown=eviction.cooldown,
+        min_pod_age=eviction.min_pod_age,
+        min_node_age=eviction.min_node_age,
+        quiet_after_scale=eviction.quiet_after_scale,
+        max_unavailable=limit(eviction.max_unavailable),
+        min_replicas=eviction.min_replicas,
+        confirmations=eviction.confirmations,
+        surge=eviction.surge,
+        kept_off=eviction.landing == "taint",
+        max_unknown=settings.publishing.max_unknown,
+        priority_below=eviction.priority_below,
+        refuse_volume_claims=eviction.pvc == "refuse",
+        without_storage_classes=frozenset(eviction.exclude_storage_classes),
+        local_storage=LocalStorage(eviction.local_storage),
+        allow_jobs=eviction.jobs == "allow",
+        allow_gangs=eviction.gangs == "allow",
+        refuse_resource_claims=eviction.resource_claims == "refuse",
+        needs_budget=eviction.without_pdb == "refuse",
+        pod_selector=parse(eviction.pod_selector) if eviction.pod_selector else None,
+        only_namespaces=frozenset(eviction.namespaces),
+        without_namespaces=frozenset(eviction.exclude_namespaces),
+        namespace_selector=parse(eviction.namespace_selector) if eviction.namespace_selector else None,
+    )
+
+
+def aims_of(settings: Settings) -> Aims:
+    """Without MAX_MOVES, which may be a share of the pods. Raises UsageError for keys of dominant-residual."""
+    eviction = settings.eviction
+    return Aims(
+        high=eviction.high,
+        low=eviction.low,
+        target_high=eviction.target_high,
+        deviation=eviction.deviation,
+        min_gain=eviction.min_gain,
+        wait_for=eviction.wait_for,
+        confidence=eviction.confidence,
+        price=eviction.price,
+        nodes_reserve=eviction.nodes_reserve,
+        consolidate_nodes=eviction.consolidate_nodes,
+        packed="consolidate" in eviction.planners,
+        tidy=eviction.tidy.rules if eviction.tidy else NOTHING,
+        criterion=dominant_residual.parse(settings.scoring.keys.get(dominant_residual.NAME, {})),
+    )
+
+
+def limit(count: Count) -> EvictionLimit:
+    return EvictionLimit(count.number, count.percent)
