@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -63,6 +64,8 @@ class Shop:
     scales: dict[WorkloadKey, int] = field(default_factory=dict)
     attachments: Attachments = UNKNOWN
     unknown: tuple[str, ...] = ()
+    silent: int | None = None
+    protected: Mapping[WorkloadKey, str] = field(default_factory=dict)
     rules: GateRules = field(default_factory=GateRules)
     history: History = NOTHING_YET
     outlook: Feasibility = LOOKED_NOWHERE
@@ -79,8 +82,9 @@ class Shop:
             quotas=self.quotas,
             scales=self.scales,
             attachments=self.attachments,
+            protected=self.protected,
         )
-        facts = Facts(objects, now=NOW, unknown=self.unknown)
+        facts = Facts(objects, now=NOW, unknown=self.unknown, silent=self.silent)
         gate = Gate(facts, self.rules, self.history)
         for pod in self.evicted:
             gate.tally.add(facts, pod)

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from ballast.actuation.scaling.cap import HPA as HPA_FORM
 from ballast.actuation.scaling.target_status import Actuator
 from ballast.base.errors import ClusterError
 from ballast.cluster.write import Result
@@ -275,3 +276,13 @@ def test_an_absolute_budget_counts_the_cap_in_force_and_sets_one_above_what_runs
     assert (standing.count, standing.maximum, standing.original) == (15, 20, 20)
     assert found.apply(one, {"api": 20})[0].done
     assert found.standing(one).count == 20
+
+
+def test_a_cap_is_written_at_most_as_the_original(found: Rig) -> None:
+    found.apply(policy("api"), {"api": 4})
+    found.cache.observe()
+    (seen,) = found.cache.autoscalers()
+    body = HPA_FORM.write(seen, "ballast.dev", 50, "more watts").body
+    assert body is not None
+    assert body["spec"] == {"maxReplicas": 20}
+    assert body["metadata"]["annotations"] == {ORIGINAL: "20", NOTED: "20"}

@@ -7,8 +7,10 @@ from typing import Any
 import msgspec
 import pytest
 
+from ballast.actuation.eviction.evictor import PATIENCE
 from ballast.base.errors import ClusterError, Forbidden, TooManyRequests, Unreachable
 from ballast.model.marks import EVICTS_ITSELF
+from ballast.model.pod import Owner
 from ballast.model.selector import Requirement, Selector
 from ballast.model.workload import DisruptionBudget
 from tests.worlds.evicting import FREE, KEY, NOW, EvictingApi, Replica, plans
@@ -200,3 +202,23 @@ def test_nobody_evicts_before_the_state_was_read(server: EvictingApi) -> None:
     assert attempt.status == "refused"
     assert "Key eviction.plan of ConfigMap ballast-state cannot be read" in attempt.why
     assert not server.sent
+
+
+def test_an_eviction_that_cannot_be_sent_soon_is_given_up(server: EvictingApi) -> None:
+    """What it was judged by is too old then; what was written down of it is taken back."""
+    replica = Replica(server)
+    server.after = lambda *_: replica.writer._pace.hold(PATIENCE + 1.0)
+    [attempt] = replica.carry_out(server.pods["shop/web-1"])
+    assert (attempt.status, server.sent) == ("refused", [])
+    assert "held back by the API server" in attempt.why
+    assert replica.evictor.history().evictions == ()
+
+
+def test_a_planner_that_plans_again_after_each_step_takes_one(server: EvictingApi) -> None:
+    """A refused step is none."""
+    replica = Replica(server, rules=FREE)
+    one, two, three, *_ = server.pods.values()
+    server.pods["shop/web-1"] = msgspec.structs.replace(one, uid="another", owner=Owner("ReplicaSet", "a", "u-a", True))
+    attempts = replica.carry_out(one, two, three, kind="redistribute")
+    assert [attempt.status for attempt in attempts] == ["failed", "evicted"]
+    assert len(server.sent) == 1

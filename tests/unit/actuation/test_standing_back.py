@@ -1,12 +1,13 @@
 """When a target is left alone: excluded, protected, fought over, or not seen well enough."""
 
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, cast
 
 import pytest
 
 from ballast.actuation.protected import Protected
-from ballast.actuation.scaling.target_status import ObstacleKind
+from ballast.actuation.scaling.target_status import ObstacleKind, TargetObstacle
 from ballast.cluster.write import Result
 from ballast.model.pod import Pod
 from ballast.model.workload import Workload
@@ -237,3 +238,11 @@ def test_no_tenant_leaves_the_budget_as_metrics_server(home: str, key: str, left
     )
     labelled = Workload("Deployment", home, "api", "u", pod_labels={"app.kubernetes.io/name": "metrics-server"})
     assert (protected.reason(labelled) is not None) is left_alone
+
+
+def test_what_has_an_obstacle_is_not_written(found: Rig) -> None:
+    standing = found.standing(policy("api"))
+    kept = replace(standing, obstacle=TargetObstacle(ObstacleKind.PROBLEM, "it is fought over"))
+    (outcome,) = found.actuators.apply({"shop/api": kept}, {"shop/api": 2}, reason="x")
+    assert (outcome.result, outcome.reason) == (Result.REFUSED, "it is fought over")
+    assert found.api.writes == []

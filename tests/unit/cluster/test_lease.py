@@ -82,6 +82,49 @@ def test_a_silent_holder_is_replaced_after_the_duration_by_our_own_clock() -> No
     assert (spec["leaseTransitions"], spec["acquireTime"]) == (1, spec["renewTime"])
 
 
+@pytest.mark.parametrize("renewals", [0, 1, 3])
+def test_leading_counts_from_the_sending_however_late_the_answer(renewals: int) -> None:
+    api, clock = FakeApi(), FakeClock()
+    leader = elector(api, clock, "a")
+    api.after = lambda *_: clock.advance(4.0)
+    for _ in range(renewals + 1):
+        sent = clock.monotonic()
+        leader.tick()
+    clock.advance(sent + 9.9 - clock.monotonic())
+    assert leader.is_leader()
+    clock.advance(0.1)
+    assert not leader.is_leader()
+
+
+def test_an_answer_that_comes_after_the_deadline_makes_no_leader() -> None:
+    api, clock, told = FakeApi(), FakeClock(), list[str]()
+    leader = elector(api, clock, "a", on_gain=lambda: told.append("gain"))
+    api.after = lambda *_: clock.advance(10.0)
+    leader.tick()
+    assert not leader.is_leader()
+    assert told == []
+
+
+def test_who_reads_another_holder_leads_no_more() -> None:
+    api, clock, told = FakeApi(), FakeClock(), list[str]()
+    leader = elector(api, clock, "a", on_loss=lambda: told.append("loss"))
+    leader.tick()
+    api.request("PATCH", PATH, body={"metadata": {}, "spec": {"holderIdentity": "b"}})
+    leader.tick()
+    assert not leader.is_leader()
+    assert told == ["loss"]
+    assert api.objects[PATH]["spec"]["holderIdentity"] == "b"
+
+
+def test_who_is_stopped_while_it_reads_takes_no_lease() -> None:
+    api, clock = FakeApi(), FakeClock()
+    leader = elector(api, clock, "a")
+    api.before = lambda *_: leader._stop.set()
+    leader.tick()
+    assert api.writes == []
+    assert not leader.is_leader()
+
+
 def test_a_paused_process_wakes_up_fenced() -> None:
     api, clock = FakeApi(), FakeClock()
     losses: list[str] = []

@@ -1,6 +1,7 @@
 """The one writer, its pace, and writes that cannot wait: at once, each with the checks of the one writer."""
 
 import threading
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -111,6 +112,15 @@ def test_a_burst_then_the_rate() -> None:
     assert rig.clock.monotonic() - began == pytest.approx(2.0)
 
 
+def test_tokens_do_not_pile_up_while_nothing_is_written() -> None:
+    rig = writer_rig(qps=2, burst=3)
+    rig.clock.advance(1000.0)
+    began = rig.clock.monotonic()
+    for _ in range(7):
+        label(rig)
+    assert rig.clock.monotonic() - began == pytest.approx(2.0)
+
+
 def test_a_refusal_of_api_fairness_makes_every_write_wait_and_is_tried_again(rig: WriterRig) -> None:
     rig.api.before = raising(TooManyRequests("busy", retry_after=7.0), 1)
     began = rig.clock.monotonic()
@@ -147,18 +157,42 @@ def test_what_is_given_up_costs_no_token() -> None:
     assert rig.writer.submit(write, deadline=rig.writer.within(10.0)).done
 
 
-def test_a_deadline_that_passed_behind_another_write_sends_nothing(rig: WriterRig) -> None:
-    deadline = rig.writer.within(5.0)
+def while_it_waits_for_its_turn(rig: WriterRig, happens: Callable[[], object]) -> None:
+    """The next writes find their turn only after this has happened."""
 
     class Turn:
         def __enter__(self) -> None:
-            rig.clock.advance(6.0)
+            happens()
 
         def __exit__(self, *_: object) -> None: ...
 
     rig.writer._turn = Turn()  # type: ignore[assignment]
+
+
+def test_a_deadline_that_passed_behind_another_write_sends_nothing(rig: WriterRig) -> None:
+    deadline = rig.writer.within(5.0)
+    while_it_waits_for_its_turn(rig, lambda: rig.clock.advance(6.0))
     assert rig.writer.submit(own(), deadline=deadline).too_late
     assert rig.api.requests == []
+
+
+def test_a_pause_that_comes_behind_another_write_sends_nothing(rig: WriterRig) -> None:
+    while_it_waits_for_its_turn(rig, lambda: rig.pauses.update(publishing="paused by key paused"))
+    assert label(rig).reason == "paused by key paused"
+    assert rig.api.requests == []
+
+
+def test_leadership_that_goes_behind_another_write_sends_nothing(rig: WriterRig) -> None:
+    while_it_waits_for_its_turn(rig, lambda: setattr(rig, "leads", False))
+    assert label(rig).result is Result.REFUSED
+    assert rig.api.requests == []
+
+
+def test_the_end_of_parts_that_comes_behind_another_write_stops_them_but_not_own_bookkeeping(rig: WriterRig) -> None:
+    while_it_waits_for_its_turn(rig, rig.writer._finished.set)
+    assert label(rig).reason == "Ballast is stopping"
+    assert rig.api.requests == []
+    assert rig.writer.submit(own()).done
 
 
 def test_taints_have_a_deadline_too(rig: WriterRig) -> None:
@@ -183,10 +217,18 @@ def test_an_api_server_that_stays_busy_fails_the_write(rig: WriterRig) -> None:
     assert rig.counted("labels", "failed") == 1
 
 
-def test_a_disruption_budget_fails_this_write_alone(rig: WriterRig) -> None:
-    rig.api.before = raising(TooManyRequests("no", causes=("DisruptionBudget",)))
+@pytest.mark.parametrize("cause", [{"causes": ("DisruptionBudget",)}, {"admission": True}])
+def test_a_disruption_budget_or_webhook_fails_this_write_alone(rig: WriterRig, cause: dict[str, Any]) -> None:
+    asked: list[str] = []
+
+    def refuse(method: str, *_: Any) -> None:
+        asked.append(method)
+        raise TooManyRequests("no", **cause)
+
+    rig.api.before = refuse
     began = rig.clock.monotonic()
     assert label(rig).result is Result.FAILED
+    assert asked == ["PATCH"]
     assert rig.clock.monotonic() == began
 
 

@@ -234,6 +234,15 @@ def test_nobody_acts_on_targets_that_cannot_be_seen(one: PowerRun) -> None:
     assert one.tick(700).reason == Reason.DECREASE_DETECTED
 
 
+def test_nobody_acts_while_the_state_cannot_be_read(one: PowerRun) -> None:
+    one.keys.unreadable = True
+    report = one.run(DOWN)
+    assert report.words == "the state cannot be read: the API server cannot be reached"
+    assert (one.cluster.writes, one.keys.writes) == ([], 0)
+    one.keys.unreadable = False
+    assert one.tick(1000).reason == Reason.BOOTSTRAPPED
+
+
 def test_what_the_object_itself_does_not_allow_is_not_planned(one: PowerRun) -> None:
     one.cluster.standing["ns/t1"] = {"minimum": 8, "maximum": 10}
     one.run([1000.0, *[300.0] * 8])

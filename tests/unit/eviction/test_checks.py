@@ -16,7 +16,7 @@ from ballast.eviction.history import History
 from ballast.eviction.time_windows import TimeWindow
 from ballast.model.attachments import Attachments, StorageClass, VolumeClaim
 from ballast.model.cron import Cron
-from ballast.model.marks import GANG_ANNOTATIONS, GANG_LABELS
+from ballast.model.marks import EVICTION_UNDER_WAY, GANG_ANNOTATIONS, GANG_LABELS
 from ballast.model.node import Taint
 from ballast.model.pod import Owner
 from ballast.model.selector import Requirement, Selector
@@ -84,6 +84,15 @@ def claiming(claim: str) -> Shop:
     )
 
 
+def ten(not_ready: int) -> Shop:
+    """A shop of ten nodes, of which the last ones are not Ready."""
+    return replace(SHOP, nodes=tuple(a_node(f"n{number}", ready=number < 11 - not_ready) for number in range(1, 11)))
+
+
+ONE_ON_N1 = (a_pod("x"),)
+RELIEVED = history(overloaded=frozenset({"n1"}), of_own_rate={"overloaded": (NOW - 60,) * 19})
+TEN = tuple(f"n{number}" for number in range(1, 11))
+
 REFUSED: list[tuple[str, Shop]] = [
     ("mirror", pod(annotations={"kubernetes.io/config.mirror": "x"})),
     ("static", pod(annotations={"kubernetes.io/config.source": "file"})),
@@ -94,6 +103,7 @@ REFUSED: list[tuple[str, Shop]] = [
     ("daemonset", pod(owner=Owner("DaemonSet", "agent", "u", True))),
     ("critical", pod(priority=2_000_000_000)),
     ("critical", pod(namespace="kube-system")),
+    ("critical", replace(SHOP, protected={WEB: "it is left alone: it is Ballast itself"})),
     ("priority", replace(rules(priority_below=100), pod=a_pod(priority=100))),
     ("bare", pod(owner=None)),
     ("bare", pod(owner=Owner("ReplicaSet", "web-1", "u-rs"))),
@@ -163,6 +173,8 @@ REFUSED: list[tuple[str, Shop]] = [
     ("rate", replace(history(of_own_rate={"tidy": paced(20, 180)}), rules=GateRules(planner="tidy", moves=False))),
     ("rate", replace(history(evictions=(NOW - 60,) * 10), rules=SHARED)),
     ("rate", replace(history(evictions=(NOW - 60,) * 19, by_planner={"relieve": (NOW - 60,) * 9}), rules=SHARED)),
+    ("rate", replace(RELIEVED, evicted=ONE_ON_N1)),
+    ("rate", replace(history(evictions=paced(10, 360)), rules=HOURLY)),
     ("cooldown", history(node_evictions={"n1": NOW - 599})),
     ("cooldown", replace(history(node_evictions={"n1": NOW - 9}), rules=replace(SHARED, needs_confirmation=False))),
     ("cooldown", replace(history(node_planners={("n1", "relieve"): NOW - 599}), rules=GateRules(planner="relieve"))),
@@ -181,6 +193,7 @@ REFUSED: list[tuple[str, Shop]] = [
     ("replacement", replace(SHOP, autoscalers=(Autoscaler("shop", "Deployment", "web", NOW - 299),))),
     ("replacement", history(awaited=frozenset({WEB}))),
     ("replacement", history(planned=frozenset({WEB}))),
+    ("replacement", pod(annotations={EVICTION_UNDER_WAY: "true"})),
     ("retry", history(backing_off={WEB: NOW + 5})),
     ("identity", replace(history(acting=True), pod=a_pod(uid=""))),
     ("identity", replace(history(known=frozenset({"u-known"})), pod=a_pod(uid="u-known"))),
@@ -193,6 +206,11 @@ REFUSED: list[tuple[str, Shop]] = [
     ("cluster-health", replace(SHOP, nodes=(a_node("n1", created=NOW - 299), a_node("n2")))),
     ("cluster-health", replace(SHOP, nodes=(a_node(taints=(Taint("ToBeDeletedByClusterAutoscaler", "NoSchedule"),)),))),
     ("cluster-health", replace(SHOP, nodes=(a_node(taints=(Taint("karpenter.sh/disrupted", "NoSchedule"),)),))),
+    ("cluster-health", pod(node="n9")),
+    ("cluster-health", replace(ten(not_ready=1), pod=a_pod(node="n10"))),
+    ("cluster-health", ten(not_ready=2)),
+    ("cluster-health", replace(ten(not_ready=0), unknown=TEN[7:])),
+    ("cluster-health", replace(ten(not_ready=0), unknown=TEN, silent=0)),
     ("cluster-health", history(api_errors=0.06)),
     ("cluster-health", history(replacements=4)),
     ("loop", history(looping=frozenset({WEB}))),
@@ -268,6 +286,16 @@ ALLOWED: list[tuple[str, Shop]] = [
     ("leadership", history(acting=True)),
     ("paused", history(paused="paused by key paused")),
     ("cluster-health", replace(SHOP, nodes=(a_node("n1", created=NOW - 300), a_node("n2")))),
+    ("cluster-health", ten(not_ready=1)),
+    ("cluster-health", replace(ten(not_ready=0), unknown=TEN[8:])),
+    ("cluster-health", replace(ten(not_ready=0), unknown=TEN[1:], silent=0)),
+    ("cluster-health", history(api_errors=0.05)),
+    ("cluster-health", history(replacements=3)),
+    ("rate", RELIEVED),
+    ("critical", pod(priority=1_999_999_999)),
+    ("limit-namespace", replace(rules(limit_namespace=EvictionLimit(2)), evicted=(OTHER,))),
+    ("limit-total", replace(rules(limit_total=EvictionLimit(2)), evicted=(OTHER,))),
+    ("limit-workload", replace(rules(limit_workload=EvictionLimit(2)), evicted=(OTHER,))),
 ]
 
 

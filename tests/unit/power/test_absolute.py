@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from ballast.power.absolute import carried
 from ballast.power.controller import observe
 from ballast.power.controller_state import ControllerState, Reason, Sample
 from ballast.power.policy import PowerPolicy
@@ -101,6 +102,35 @@ def test_rises_go_to_the_maximum_baselines_first() -> None:
     run = follow(one, [50.0, *[200.0] * 6, *[900.0] * 6], t0=4, t1=16)
     assert dict(run.ticks[6].replicas) == {"ns/t0": 4, "ns/t1": 16}
     assert dict(run.ticks[-1].replicas) == {"ns/t0": 30, "ns/t1": 30}
+
+
+@pytest.mark.parametrize(("watts", "replicas"), [(400, 40), (399, 39), (391, 39), (390, 39)])
+def test_a_fall_takes_as_many_replicas_as_it_has_to(watts: float, replicas: int) -> None:
+    assert totals(follow(absolute({}), [watts], t0=40)) == [replicas]
+
+
+def test_pods_that_are_ending_leave_no_room_for_a_rise() -> None:
+    one, counts = absolute({}, increase={"window": 0}), {"ns/t0": 20}
+
+    def rises_to(leaving: int) -> int:
+        state = observe(one, ControllerState(), Sample(Fraction(0), Fraction(200), Fraction(0)), counts).state
+        sample = Sample(Fraction(15), Fraction(300), Fraction(15), leaving=Fraction(leaving))
+        plan = observe(one, state, sample, counts).state.plan
+        return counts["ns/t0"] if plan is None else plan.replicas["ns/t0"]
+
+    assert [rises_to(leaving) for leaving in (0, 50, 100)] == [30, 25, 20]
+
+
+def test_below_its_floor_a_feed_carries_nothing() -> None:
+    one = absolute({})
+    assert [carried(one, Fraction(watts, 100)) for watts in (99, 100, 101)] == [0, 1, Fraction(101, 100)]
+
+
+def test_a_fall_with_a_window_waits_for_it_and_no_longer() -> None:
+    one = absolute({}, decrease={"window": 30})
+    run = follow(one, [400.0, 300.0, 300.0, 300.0], t0=40)
+    assert totals(run) == [40, 40, 40, 30]
+    assert [tick.reason for tick in run.ticks[1:]] == ["DecreaseDetected", "WaitingForWindow", "ScaledDown"]
 
 
 def test_margin_and_base_are_taken_off_the_feed() -> None:

@@ -105,6 +105,48 @@ def test_a_silent_feed_leads_to_what_was_said(fallback: dict[str, Any], silent: 
     assert run.ticks[10].total == sum(silent)
 
 
+def test_a_fallback_that_holds_brings_nobody_within_its_bounds() -> None:
+    one = policy(fallback={"after": "60s"}, **members((2, 10)))
+    state = observe(one, ControllerState(), Sample.of(0, 1000.0), {"ns/t0": 10}).state
+    outcome = observe(one, state, Sample.of(60, None), {"ns/t0": 1})
+    assert (outcome.reason, outcome.state.plan) == (Reason.FALLBACK, None)
+
+
+@pytest.mark.parametrize(("silent", "reason"), [(59, Reason.INVALID), (60, Reason.FALLBACK)])
+def test_a_fallback_waits_for_its_time_and_keeps_the_bounds(silent: int, reason: Reason) -> None:
+    """Those of the objects may have become narrower than the policy's own."""
+    replicas = {"ns/t0": 4, "ns/t1": 10}
+    one = policy(fallback={"after": "60s", "policy": "replicas", "replicas": replicas}, **members((2, 10), (3, 10)))
+    one = one.within({"ns/t0": (6, 10), "ns/t1": (3, 7)})
+    counts = {"ns/t0": 10, "ns/t1": 5}
+    state = observe(one, ControllerState(), Sample.of(0, 1000.0), counts).state
+    outcome = observe(one, state, Sample.of(silent, None), counts)
+    plan = outcome.state.plan
+    assert outcome.reason == reason
+    assert (None if plan is None else plan.replicas) == (None if reason == Reason.INVALID else {"ns/t0": 6, "ns/t1": 7})
+
+
+def test_a_tick_that_is_no_later_than_the_last_one_decides_nothing() -> None:
+    one = policy(decrease={"window": 0})
+    state = observe(one, ControllerState(), Sample.of(15, 1000.0), {"ns/one": 40}).state
+    for at in (0, 15):
+        outcome = observe(one, state, Sample.of(at, 500.0), {"ns/one": 40})
+        assert (outcome.reason, outcome.state.plan) == (Reason.INVALID, None)
+    assert observe(one, state, Sample.of(16, 500.0), {"ns/one": 40}).state.plan is not None
+
+
+def test_one_sample_confirms_no_window_however_many_ticks_see_it() -> None:
+    one, counts = policy(), {"ns/one": 40}
+    state = observe(one, ControllerState(), Sample(Fraction(0), Fraction(1000), Fraction(0)), counts).state
+    for at in range(15, 150, 15):
+        outcome = observe(one, state, Sample(Fraction(at), Fraction(500), Fraction(15)), counts)
+        assert outcome.state.plan is None
+        state = outcome.state
+    outcome = observe(one, state, Sample(Fraction(150), Fraction(500), Fraction(150)), counts)
+    assert outcome.state.plan is not None
+    assert outcome.state.plan.replicas == {"ns/one": 20}
+
+
 def test_after_a_long_silence_a_window_begins_again() -> None:
     one = policy(fallback={"after": "60s"})
     run = follow(one, [1000.0, 500.0, *[None] * 5, *[500.0] * 5], one=40)

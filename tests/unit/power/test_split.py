@@ -104,3 +104,18 @@ def test_targets_out_of_bounds_are_brought_to_the_nearest_and_others_stay_as_the
     assert [target.current for target in inside] == [2, 2, 3, 5, 5]
     assert [one is other for one, other in zip(targets, inside, strict=True)] == [False, True, True, True, False]
     assert watts_of(inside, {"t1": 2, "t5": 3}) == 5
+
+
+def test_whatever_the_watts_nothing_draws_more_and_one_replica_more_would() -> None:
+    """Every whole number of watts from nothing to all that targets of 10, 3 and 7 W can draw."""
+    kinds = {"ns/a": 10, "ns/b": 3, "ns/c": 7}
+    full = [AllocationTarget(name, 5, 0, 5, watts=Fraction(watts)) for name, watts in kinds.items()]
+    empty = [replace(target, current=0) for target in full]
+    for watts in range(101):
+        for counts in (
+            shed(full, Fraction(watts), restore_first=True),
+            fill(empty, Fraction(watts), restore_first=True),
+        ):
+            drawn = sum(kinds[name] * count for name, count in counts.items())
+            assert drawn <= watts
+            assert all(drawn + kinds[name] > watts for name, count in counts.items() if count < 5)

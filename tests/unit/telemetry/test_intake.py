@@ -6,7 +6,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ballast.model.sample import REJECTION_REASONS
-from ballast.telemetry.intake import LARGEST_RATIO, LARGEST_SHARE, accept, allowed_skew, default_max_age, no_ratios
+from ballast.telemetry.intake import (
+    LARGEST_RATIO,
+    LARGEST_SHARE,
+    accept,
+    allowed_skew,
+    default_max_age,
+    largest_ratio,
+    no_ratios,
+    rounded,
+)
 from ballast.telemetry.node_names import AMBIGUOUS, NOT_SELECTED, UNMATCHED
 
 AT, MAX_AGE, SKEW = 1_000.0, 90.0, 5.0
@@ -93,6 +102,35 @@ def test_an_invalid_value_never_becomes_a_number() -> None:
         assert taken([(0, value, AT)])[0] == {}
 
 
+JUST = 2**-20
+"""Seconds or a share: the least that a test of an edge goes beyond it."""
+
+
+def test_a_sample_may_be_ahead_by_the_skew_and_no_more() -> None:
+    assert taken([(0, 0.5, AT + SKEW)]) == ({0: (0.5, AT + SKEW)}, Counter())
+    assert taken([(0, 0.5, AT + SKEW + JUST)]) == ({}, Counter(future=1))
+
+
+def test_a_sample_may_be_as_old_as_the_largest_age_and_no_older() -> None:
+    assert taken([(0, 0.5, AT - MAX_AGE)]) == ({0: (0.5, AT - MAX_AGE)}, Counter())
+    assert taken([(0, 0.5, AT - MAX_AGE - JUST)]) == ({}, Counter(stale=1))
+    assert taken([(0, 0.5, math.nan)]) == ({}, Counter(stale=1))
+
+
+def test_a_value_may_be_0_or_the_largest_and_nothing_beyond() -> None:
+    assert taken([(0, 0.0, AT), (1, LARGEST_RATIO, AT)]) == ({0: (0.0, AT), 1: (LARGEST_RATIO, AT)}, Counter())
+    assert taken([(0, -JUST, AT), (1, LARGEST_RATIO + JUST, AT)]) == ({}, Counter(negative=1, unreadable=1))
+
+
+def test_cpu_and_memory_are_shares_and_other_resources_ratios() -> None:
+    assert [largest_ratio(name) for name in ("cpu", "memory", "disk", "network")] == [1.5, 1.5, 10.0, 10.0]
+
+
+def test_what_rounding_made_negative_is_0_and_nothing_else_changes() -> None:
+    given = np.array([-0.02, -0.02 - JUST, -0.5, 0.0, 0.3, math.nan])
+    assert np.array_equal(rounded(given), [0.0, -0.02 - JUST, -0.5, 0.0, 0.3, math.nan], equal_nan=True)
+
+
 def test_equal_duplicates_count_once_and_differing_ones_not_at_all() -> None:
     assert taken([(0, 0.5, AT - 9), (0, 0.5, AT - 3), (1, 0.1, AT)]) == ({0: (0.5, AT - 3), 1: (0.1, AT)}, Counter())
     assert taken([(0, 0.5, AT), (0, 0.6, AT), (1, 0.1, AT)]) == ({1: (0.1, AT)}, Counter(duplicate=2))
@@ -103,7 +141,7 @@ def test_a_stale_duplicate_does_not_spoil_the_fresh_one() -> None:
 
 
 def test_ages_and_skews_have_a_floor() -> None:
-    assert (default_max_age(10), default_max_age(60)) == (90, 180)
+    assert (default_max_age(10), default_max_age(60), default_max_age(10, 60)) == (90, 180, 180)
     assert (allowed_skew(1), allowed_skew(30)) == (5, 30)
 
 

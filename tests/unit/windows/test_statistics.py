@@ -164,3 +164,17 @@ def test_a_window_is_known_up_to_its_largest_age(age: float, known: bool) -> Non
         ring.write("cpu", at, ring.columns(["a"]), np.array([0.5]), np.array([at - age]))
     window = summarise(ring, ring.columns(["a"]), name="w", seconds=300.0, end=15_000.0, rules=RULES)
     assert window.known.item() is known
+
+
+def test_what_a_window_does_not_know_has_no_value() -> None:
+    """Beside a node that is known; count and coverage are given all the same."""
+    ring = Ring(["cpu"], 15, 600)
+    for back in range(20):
+        at = 15_000.0 - 15 * back
+        ring.write("cpu", at, ring.columns(["a"]), np.array([0.5]), np.array([at]))
+    ring.write("cpu", 15_000.0, ring.columns(["b"]), np.array([0.5]), np.array([15_000.0]))
+    window = summarise(ring, ring.columns(["a", "b", "c"]), name="w", seconds=300.0, end=15_000.0, rules=RULES)
+    assert window.known.tolist() == [[True, False, False]]
+    for values in (window.mean, window.std, window.p95):
+        assert np.isnan(values).tolist() == [[False, True, True]]
+    assert window.count.tolist() == [[20, 1, 0]]
