@@ -123,9 +123,7 @@ def test_a_fallback_waits_for_its_time_and_keeps_the_bounds(silent: int, reason:
     outcome = observe(one, state, Sample.of(silent, None), counts)
     plan = outcome.state.plan
     assert outcome.reason == reason
-    assert (None if plan is None else plan.replicas) == (
-        None if reason == Reason.INVALID else {"ns/t0": 6, "ns/t1": 7}
-    )
+    assert (None if plan is None else plan.replicas) == (None if reason == Reason.INVALID else {"ns/t0": 6, "ns/t1": 7})
 
 
 def test_a_tick_that_is_no_later_than_the_last_one_decides_nothing() -> None:
