@@ -42,7 +42,6 @@ def installed(cluster: ControlPlane) -> Iterator[Installed]:
     uninstall(cluster, values)
 
 
-@pytest.mark.timeout(400)
 def test_small_first_behind_the_gate_places_many_more_pods(
     cluster: ControlPlane, installed: Installed, tmp_path: Path
 ) -> None:
@@ -65,7 +64,6 @@ def test_small_first_behind_the_gate_places_many_more_pods(
     assert sum(ours) >= 1.4 * sum(stock)
 
 
-@pytest.mark.timeout(500)
 def test_300_gated_pods_with_devices_are_bound_or_explained(cluster: ControlPlane, tmp_path: Path) -> None:
     """Eviction is in dry run: that part of the daemon explains pods."""
     values = modes("off", "off", "dry-run")
@@ -99,7 +97,6 @@ def test_300_gated_pods_with_devices_are_bound_or_explained(cluster: ControlPlan
         assert any(reason.startswith("Insufficient") for reason in answer["why_not"])
 
 
-@pytest.mark.timeout(300)
 def test_a_killed_leader_leaves_no_pod_gated_for_a_minute(cluster: ControlPlane, tmp_path: Path) -> None:
     """Nothing schedules the pods: the first leader releases a few, and then nothing moves."""
     add_nodes(cluster.api, [node(name) for name in NODES])
@@ -112,11 +109,11 @@ def test_a_killed_leader_leaves_no_pod_gated_for_a_minute(cluster: ControlPlane,
                 for number in range(40):
                     cluster.api.post(PODS, gated(pod(f"web-{number:02d}")))
                 born = time.monotonic()
-                eventually("some were released", lambda: len(_held(cluster)) < 40, within=40, every=0.2)
+                eventually("some were released", lambda: len(_held(cluster)) < 40, every=0.2)
                 first.kill()
                 cluster.api.post(PODS, gated(pod("late")))
-                eventually("the second one leads", second.leads, within=40)
-                eventually("no pod is gated", lambda: not _held(cluster), within=70, every=0.2)
+                eventually("the second one leads", second.leads)
+                eventually("no pod is gated", lambda: not _held(cluster), every=0.2)
                 lasted = time.monotonic() - born
     print(f"the last gate was gone {lasted:.0f} s after the pods were created")
     assert lasted <= 60

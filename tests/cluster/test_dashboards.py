@@ -43,16 +43,15 @@ def scraped(tools: Tools, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
         targets = [Target(f"127.0.0.1:{port}", scene) for scene, port in zip(SCENES, ports, strict=True)]
         with prometheus(tools, folder, targets, interval="5s", rules=CHART / "rules" / "alerts.yaml") as found:
             moved = "sum(ballast_eviction_effects_total) > 0 and on () count(ballast_power_reference_watts)"
-            eventually("an eviction's effect is measured, power begins", lambda: found.series(moved), within=240)
+            eventually("an eviction's effect is measured, power begins", lambda: found.series(moved))
             busy = "min(count_over_time(ballast_leader[1m])) > 3"
-            eventually("rates are known", lambda: found.series(busy), within=60)
+            eventually("rates are known", lambda: found.series(busy))
             yield found
     finally:
         for demo in demos:
             demo.stop()
 
 
-@pytest.mark.timeout(400)
 @pytest.mark.parametrize("dashboard", DASHBOARDS)
 def test_every_panel_has_data_or_a_true_0(scraped: Prometheus, dashboard: str) -> None:
     window = scraped.series("ballast_node_load_mean")[0]["metric"]["window"]

@@ -16,7 +16,6 @@ from ballast_lab.harness.scheduler import STOCK, scheduler
 PODS = 120
 
 
-@pytest.mark.timeout(280)
 def test_pods_are_placed_and_nothing_is_left(cluster: ControlPlane) -> None:
     world = worlds()["R3"]
     world = replace(world, nodes=world.nodes[:2])

@@ -49,7 +49,6 @@ def outcomes(daemon: Daemon) -> dict[str, int]:
     }
 
 
-@pytest.mark.timeout(420)
 def test_a_burst_lands_where_there_is_room_and_does_not_herd(
     cluster: ControlPlane, installed: Installed, tmp_path: Path
 ) -> None:
@@ -74,9 +73,9 @@ def test_a_burst_lands_where_there_is_room_and_does_not_herd(
             ballast(cluster, installed, tmp_path, loads, refresh, BALLAST_EXTENDER__STRATEGY=strategy) as daemon,
             scheduler(cluster, extender_profile(daemon.url, "default-scheduler"), patient=True),
         ):
-            eventually("a refresh has just ended", lambda: refreshed(refresh), within=2 * refresh, every=0.1)
+            eventually("a refresh has just ended", lambda: refreshed(refresh), every=0.1)
             found[strategy] = judge(loads, burst(cluster, pods))
-            decided[strategy] = eventually("all are confirmed", partial(_settled, daemon, pods), within=60)
+            decided[strategy] = eventually("all are confirmed", partial(_settled, daemon, pods))
         sweep(cluster.api)
     for name, (busiest, spread) in found.items():
         print(f"{name}: busiest {busiest}, sd of real load {spread:.4f}; decisions {decided.get(name)}")
@@ -96,7 +95,6 @@ def _settled(daemon: Daemon, pods: int) -> dict[str, int]:
     return found
 
 
-@pytest.mark.timeout(240)
 @pytest.mark.parametrize(("filtering", "least"), [(False, 3), (True, 1.5)])
 def test_a_stopped_ballast_slows_scheduling_and_fails_none(
     filtering: bool, least: float, cluster: ControlPlane, installed: Installed, tmp_path: Path
@@ -120,7 +118,6 @@ def test_a_stopped_ballast_slows_scheduling_and_fails_none(
     assert max(Counter(placed.values()).values()) <= 40 // len(loads) + 2
 
 
-@pytest.mark.timeout(240)
 def test_an_overloaded_node_is_left_out_and_nobody_is_preempted_there(
     cluster: ControlPlane, installed: Installed, tmp_path: Path
 ) -> None:

@@ -41,7 +41,6 @@ def printed(url: str, folder: Path, settings: Mapping[str, str]) -> str:
     return done.stdout.replace(FOLDER, str(folder))
 
 
-@pytest.mark.timeout(240)
 @pytest.mark.parametrize("shown", ["certificate", "token"])
 def test_who_shows_a_certificate_or_the_token_is_answered_and_nobody_else(
     shown: str, cluster: ControlPlane, installed: Installed, tmp_path: Path

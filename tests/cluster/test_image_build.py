@@ -7,8 +7,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 from ballast import __version__
 from ballast_lab.simulator import EmbeddedCluster, World
 from tests.unit.install.test_image import argument, stages
@@ -55,7 +53,6 @@ def build(root: Path) -> None:
             assert word in ("FROM", "ENV", "ARG"), f"{word} is new here"
 
 
-@pytest.mark.timeout(600)
 def test_the_steps_of_the_dockerfile_make_a_ballast_that_starts(tmp_path: Path) -> None:
     root = tmp_path / "root"
     root.mkdir()

@@ -168,7 +168,7 @@ def test_the_lease_may_be_kept_in_another_namespace(release: Release) -> None:
     [pod, _] = release.pods()
     with release.daemon(pod):
         lease = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/ballast"
-        eventually("it leads", lambda: pod in release.cluster.api.get(lease)["spec"]["holderIdentity"], within=6)
+        eventually("it leads", lambda: pod in release.cluster.api.get(lease)["spec"]["holderIdentity"])
     assert not forbidden(release.cluster.audit.calls(user=release.user("ballast"), since=begun))
 
 

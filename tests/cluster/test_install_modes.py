@@ -87,7 +87,7 @@ def test_power_in_dry_run_reads_what_it_needs_and_writes_only_what_is_its_own(re
     release.install_with(power(shop, "dry-run"))
     [leader, _] = release.pods()
     with release.daemon(leader) as daemon:
-        eventually("it would scale", lambda: "would scale" in daemon.log.read_text(), within=120)
+        eventually("it would scale", lambda: "would scale" in daemon.log.read_text())
     calls = release.cluster.audit.calls(user=release.user("ballast"), since=begun)
     assert not forbidden(calls)
     assert writes(calls) <= release.granted_writes("ballast") == KEEPING
@@ -100,7 +100,7 @@ def test_power_has_the_rights_to_follow_its_budget_and_to_give_caps_back(release
     release.install_with(power(shop, "on"))
     [leader, _] = release.pods()
     with release.daemon(leader):
-        eventually("replicas and the cap fall", lambda: max(_replicas(api, shop)) < 6, within=120)
+        eventually("replicas and the cap fall", lambda: max(_replicas(api, shop)) < 6)
     for manifest in hooks(release):
         create(api, manifest, release.namespace)
     [job] = [each for each in hooks(release) if each["kind"] == "Job"]
@@ -168,7 +168,7 @@ def test_eviction_in_dry_run_reads_what_it_needs(release: Release) -> None:
     release.install_with(OTHERS_OFF | {"eviction": {"mode": "dry-run", "interval": "2s"}})
     [leader, _] = release.pods()
     with release.daemon(leader) as daemon:
-        eventually("it plans", lambda: "rebalance" in daemon.log.read_text(), within=60)
+        eventually("it plans", lambda: "rebalance" in daemon.log.read_text())
     calls = release.cluster.audit.calls(user=release.user("ballast"), since=begun)
     assert not forbidden(calls)
     assert writes(calls) <= release.granted_writes("ballast") == KEEPING
@@ -192,7 +192,7 @@ def test_eviction_has_the_rights_to_move_pods(release: Release, shop: str) -> No
         return any(call.resource == "pods/eviction" and call.code == 201 for call in calls)
 
     with release.daemon(leader):
-        eventually("a pod is evicted", evicted, within=90)
+        eventually("a pod is evicted", evicted)
         [one, *_] = eventually("the API tells of it", lambda: release.answer("/api/v1/evictions")["recent"])
         assert (one["from"], one["kind"], one["why"] != "") == ("busy", "relieve", True)
         jsonschema.validate(one, {"$ref": "#/components/schemas/Eviction", "components": DOCUMENT["components"]})

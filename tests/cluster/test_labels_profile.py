@@ -92,7 +92,6 @@ PROFILES = {
 }
 
 
-@pytest.mark.timeout(240)
 def test_labels_herd_and_the_printed_profile_herds_least(
     cluster: ControlPlane, record_property: pytest.FixtureRequest
 ) -> None:

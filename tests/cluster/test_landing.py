@@ -25,7 +25,6 @@ TAINTING = {
 WAYS = ("stock", "taint", "policy", "extender")
 
 
-@pytest.mark.timeout(500)
 @pytest.mark.parametrize("way", WAYS)
 def test_a_plan_evens_out_load_on_a_scheduler_that_asks_nobody(cluster: ControlPlane, tmp_path: Path, way: str) -> None:
     """Replacements land on the least loaded nodes, or nearly. What the stock scheduler alone does is only printed."""

@@ -10,8 +10,6 @@ from http.server import ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from ballast_lab.harness.acting import NODES, acting
 from ballast_lab.harness.api import Json
 from ballast_lab.harness.control_plane import RUNS, ControlPlane
@@ -30,26 +28,25 @@ REFUSED = {"stern": 429, "grim": 403}
 HOST, ZONE = "kubernetes.io/hostname", "topology.kubernetes.io/zone"
 
 
-@pytest.mark.timeout(300)
 def test_what_cannot_or_must_not_move_stays_and_the_rest_is_relieved(cluster: ControlPlane, tmp_path: Path) -> None:
     api = cluster.api
     with acting(cluster, tmp_path, "relieve", without_pdb="allow") as (daemon, machines, _), _refusing(cluster):
         try:
             with _alone(cluster, "n0"):
                 _stand(cluster)
-                before = eventually("all are there", lambda: _running(cluster, 17), within=60, every=0.5)
+                before = eventually("all are there", lambda: _running(cluster, 17), every=0.5)
             since = cluster.audit.here()
             machines["n0"].memory = 0.95
-            eventually("an ordinary pod was moved", lambda: _gone(cluster, before, "plain"), within=120, every=0.5)
+            eventually("an ordinary pod was moved", lambda: _gone(cluster, before, "plain"), every=0.5)
             for app, code in REFUSED.items():
-                eventually(f"{app} was refused", lambda: code in _answers(cluster, since, app), within=60, every=0.5)  # noqa: B023
+                eventually(f"{app} was refused", lambda: code in _answers(cluster, since, app), every=0.5)  # noqa: B023
             left = {app for app in before if _gone(cluster, before, app)}
             assert left == {"plain"}
             assert {call.name.split("-")[0] for call in _evictions(cluster, since)} == {"plain", *REFUSED}
             for app in REFUSED:
                 assert len(_answers(cluster, since, app)) <= 4, "a workload rests after a refusal"
             machines["n0"].memory = 0.3
-            eventually("nothing waits", lambda: not _waiting(cluster), within=30, every=0.5)
+            eventually("nothing waits", lambda: not _waiting(cluster), every=0.5)
             failed = api.get(f"{JOBS}/train")["status"].get("failed", 0)
             assert failed == 0
             assert _halted(daemon) is None
@@ -57,7 +54,6 @@ def test_what_cannot_or_must_not_move_stays_and_the_rest_is_relieved(cluster: Co
             _clear(cluster)
 
 
-@pytest.mark.timeout(240)
 def test_a_pod_that_preempts_needs_no_eviction(cluster: ControlPlane, tmp_path: Path) -> None:
     api = cluster.api
     with acting(cluster, tmp_path, "redistribute") as (_, _machines, installed):
@@ -68,18 +64,16 @@ def test_a_pod_that_preempts_needs_no_eviction(cluster: ControlPlane, tmp_path: 
                 low["metadata"]["finalizers"] = ["example.com/stays"]
                 api.post(PODS, low)
                 api.post(DEPLOYMENTS, deployment("mover", 2, cpu="3500m", memory="1Gi", priorityClassName="high"))
-                eventually("they run", lambda: len(_ready(cluster)) == 3, within=60, every=0.2)
+                eventually("they run", lambda: len(_ready(cluster)) == 3, every=0.2)
                 since = cluster.audit.here()
                 vip = pod("vip", cpu="4", memory="1Gi", priorityClassName="high", nodeSelector={HOST: "n0"})
                 api.post(PODS, vip)
-                eventually("it preempts", lambda: _nominated(cluster) == "n0", within=30, every=0.2)
+                eventually("it preempts", lambda: _nominated(cluster) == "n0", every=0.2)
             cycles = _cycles(cluster, installed.user)
-            eventually(
-                "Ballast has looked", lambda: _cycles(cluster, installed.user) > cycles + 5, within=60, every=0.5
-            )
+            eventually("Ballast has looked", lambda: _cycles(cluster, installed.user) > cycles + 5, every=0.5)
             assert _evictions(cluster, since, installed.user) == []
             api.patch(f"{PODS}/low", {"metadata": {"finalizers": None}})
-            eventually("it starts", lambda: "vip" in _ready(cluster), within=60, every=0.2)
+            eventually("it starts", lambda: "vip" in _ready(cluster), every=0.2)
             assert _evictions(cluster, since, installed.user) == []
         finally:
             _clear(cluster)
@@ -138,9 +132,7 @@ def _volume(cluster: ControlPlane, name: str, key: str, mode: str) -> None:
     cluster.api.post(VOLUMES, {"metadata": {"name": name}, "spec": spec})
     asked = {**common, "volumeName": name, "resources": {"requests": {"storage": "1Gi"}}}
     cluster.api.post(CLAIMS, {"metadata": {"name": name}, "spec": asked})
-    eventually(
-        "the claim is bound", lambda: cluster.api.get(f"{CLAIMS}/{name}")["status"]["phase"] == "Bound", within=60
-    )
+    eventually("the claim is bound", lambda: cluster.api.get(f"{CLAIMS}/{name}")["status"]["phase"] == "Bound")
 
 
 @contextmanager

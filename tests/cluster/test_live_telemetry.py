@@ -63,11 +63,10 @@ def states(daemon: Daemon) -> dict[str, int]:
 
 def labelled(cluster: ControlPlane, daemon: Daemon) -> dict[str, dict[str, str]]:
     """The keys once all nodes are known and have a score."""
-    eventually("every node is known", lambda: states(daemon) == {"known": len(NODES)}, within=60)
+    eventually("every node is known", lambda: states(daemon) == {"known": len(NODES)})
     return eventually(
         "every node has a score",
         lambda: (now := labels(cluster)) and all(SCORE in texts for texts in now.values()) and now,
-        within=60,
     )
 
 
@@ -87,7 +86,6 @@ def loads(daemon: Daemon, resource: str) -> dict[str, float]:
     }
 
 
-@pytest.mark.timeout(180)
 def test_a_killed_prometheus_freezes_the_labels_and_its_gap_is_no_load(cluster: ControlPlane, tmp_path: Path) -> None:
     """A `kill -9`, twenty cycles without it, its log read again at the start: nothing is written, nothing improves."""
     with (
@@ -100,7 +98,7 @@ def test_a_killed_prometheus_freezes_the_labels_and_its_gap_is_no_load(cluster: 
         frozen = eventually("labels are frozen", lambda: daemon.condition("PublishingFrozen"))
         assert "silent" in frozen
         before, here, since = labels(cluster), cluster.audit.here(), cycles(daemon)
-        eventually("an outage of twenty cycles", lambda: cycles(daemon) >= since + OUTAGE, within=60)
+        eventually("an outage of twenty cycles", lambda: cycles(daemon) >= since + OUTAGE)
         assert states(daemon) == {"silent": len(NODES)}
         assert "cannot be reached" in daemon.condition("TelemetryDegraded")
         assert daemon.get("/watcher").status_code != 200
@@ -109,14 +107,13 @@ def test_a_killed_prometheus_freezes_the_labels_and_its_gap_is_no_load(cluster: 
         assert not [call for call in writes if call.resource == "nodes" and call.verb == "patch"]
 
         server.process.start()
-        eventually("labels are no longer frozen", lambda: not daemon.condition("PublishingFrozen"), within=60)
+        eventually("labels are no longer frozen", lambda: not daemon.condition("PublishingFrozen"))
         assert labelled(cluster, daemon) == before
         scrapes = server.query("count_over_time(node_memory_MemTotal_bytes[60s])", time.time())
         assert max(scrapes.values()) <= 60 - OUTAGE, "the log has a gap"
         assert loads(daemon, "memory") == pytest.approx(LOADS, abs=1e-6), "what is missing counts as nothing"
 
 
-@pytest.mark.timeout(120)
 def test_a_native_histogram_is_no_load_and_disturbs_no_other(cluster: ControlPlane, tmp_path: Path) -> None:
     """The server's own, scraped from itself, stands where the memory of one node should be."""
     histogram = 'prometheus_http_request_duration_seconds{handler="/metrics"}'
@@ -129,7 +126,7 @@ def test_a_native_histogram_is_no_load_and_disturbs_no_other(cluster: ControlPla
         series = eventually("a native histogram", lambda: server.series(histogram))
         assert all("histogram" in one for one in series)
         with daemon_of(cluster, server, BALLAST_TELEMETRY__RESOURCES=resources) as daemon:
-            eventually("all others are known", lambda: states(daemon) == {"known": 19, "unmeasured": 1}, within=60)
+            eventually("all others are known", lambda: states(daemon) == {"known": 19, "unmeasured": 1})
             assert daemon.node("n00")["missing"] == ["memory"]
             assert loads(daemon, "memory") == pytest.approx(_only(NODES[1:]), abs=1e-6)
             assert "ballast_samples_rejected_total" in {
@@ -141,7 +138,6 @@ def _only(names: Sequence[str]) -> dict[str, float]:
     return {name: LOADS[name] for name in names}
 
 
-@pytest.mark.timeout(180)
 def test_half_an_answer_with_a_warning_takes_only_the_nodes_that_are_missing(
     cluster: ControlPlane, tmp_path: Path
 ) -> None:
@@ -159,7 +155,7 @@ def test_half_an_answer_with_a_warning_takes_only_the_nodes_that_are_missing(
         other.process.kill()
         warning = eventually("a warning", lambda: daemon.condition("PartialAnswers"))
         assert "remote_read" in warning
-        eventually("the others are silent", lambda: states(daemon) == {"known": 16, "silent": 4}, within=60)
+        eventually("the others are silent", lambda: states(daemon) == {"known": 16, "silent": 4})
         eventually("they have no score", lambda: sorted(scores(cluster)) == near)
         assert scores(cluster) == {name: before[name][SCORE] for name in near}
         assert loads(daemon, "memory") == pytest.approx(_only(near), abs=1e-6)
@@ -195,7 +191,6 @@ def test_five_minutes_without_prometheus_are_read_back(tools: Tools, tmp_path: P
         assert snapshot(daemon).primary.mean == pytest.approx(snapshot(late).primary.mean, abs=1e-12)
 
 
-@pytest.mark.timeout(300)
 def test_fifteen_thousand_nodes(tools: Tools, tmp_path: Path) -> None:
     """Each has its load, in a first cycle that reads the past and in those that follow. Not fast, on two busy cores."""
     with (

@@ -31,7 +31,6 @@ def comparing(tools: Tools, tmp_path: Path) -> Iterator[ControlPlane]:
     plane.stop()
 
 
-@pytest.mark.timeout(300)
 def test_no_pod_lands_on_a_node_above_the_load_it_tolerates(comparing: ControlPlane, tmp_path: Path) -> None:
     api = comparing.api
     add_nodes(api, [node(name, cpu="64", memory="256Gi", pods=500) for name in LOADS])
@@ -41,7 +40,7 @@ def test_no_pod_lands_on_a_node_above_the_load_it_tolerates(comparing: ControlPl
         with prometheus(comparing.tools, tmp_path, machines.targets()) as server:
             settings = {**SETTINGS, "BALLAST_PROMETHEUS__URL": server.url}
             with Daemon(comparing, "one", comparing.admin_kubeconfig, settings):
-                values = eventually("every node has its load", lambda: _near(_values(comparing)), within=90, every=0.5)
+                values = eventually("every node has its load", lambda: _near(_values(comparing)), every=0.5)
                 with scheduler(comparing, STOCK, features=FEATURES):
                     for number in range(PODS_EACH):
                         for below in (30, 60):
@@ -49,7 +48,7 @@ def test_no_pod_lands_on_a_node_above_the_load_it_tolerates(comparing: ControlPl
                     for name in LOADS:
                         there = {"kubernetes.io/hostname": name}
                         api.post(PODS, pod(f"any-{name}", cpu="10m", nodeSelector=there, tolerations=[ANY]))
-                    placed = placements(api, within=120)
+                    placed = placements(api)
                     api.post(PODS, pod("tolerates-nothing"))
                     eventually("it is refused everywhere", lambda: _unschedulable(api.get(f"{PODS}/tolerates-nothing")))
     for below in (30, 60):

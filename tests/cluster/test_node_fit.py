@@ -118,7 +118,7 @@ class _World:
         for twin, like in likes.items():
             self._api.post(PODS, self._pods.with_devices(like, *twins[twin]))
         pairs = {**dict(zip(names, names, strict=True)), **likes}
-        eventually("every pod was judged", lambda: self._judge(list(pairs.values())), within=120, every=0.5)
+        eventually("every pod was judged", lambda: self._judge(list(pairs.values())), every=0.5)
         ours = self._ours(list(pairs))
         for name, like in pairs.items():
             if name in ours:
@@ -193,9 +193,7 @@ class _World:
         self._pods = RandomPods(dice, self._name("")[:-1], self._hosts, self._claims)
         for n in range(STANDING):
             api.post(PODS, self._pods.standing(self._name(f"p{n}")))
-        eventually(
-            "the pods run", lambda: {each["status"]["phase"] for each in api.items(PODS)} == {"Running"}, within=60
-        )
+        eventually("the pods run", lambda: {each["status"]["phase"] for each in api.items(PODS)} == {"Running"})
         self._change()
         self._nominate()
 
@@ -248,9 +246,7 @@ class _World:
         path = "/api/v1/namespaces/default/persistentvolumeclaims"
         self._api.post(path, {"metadata": {"name": name}, "spec": spec})
         if "volumeName" in spec:
-            eventually(
-                "the claim is bound", lambda: self._api.get(f"{path}/{name}")["status"]["phase"] == "Bound", within=60
-            )
+            eventually("the claim is bound", lambda: self._api.get(f"{path}/{name}")["status"]["phase"] == "Bound")
 
     def _change(self) -> None:
         """Some pods are terminating, have succeeded, or are being resized."""
@@ -289,7 +285,7 @@ class _World:
         names = [self._name(f"nominated-{n}") for n in range(NOMINATED)]
         for name in names:
             self._api.post(PODS, self._pods.nominated(name))
-        eventually("they wait", lambda: self._judge(names), within=60, every=0.2)
+        eventually("they wait", lambda: self._judge(names), every=0.2)
         for name in names:
             host = self._dice.choice(self._hosts)
             made = self._api.patch(f"{PODS}/{name}/status", {"status": {"nominatedNodeName": host}})
@@ -307,7 +303,7 @@ class _World:
             name = self._name(f"twin-{n}")
             made[name] = (dice.choice(templates), dice.choice("xyz"))
             api.post(PODS, self._pods.with_devices(name, *made[name]))
-        eventually("they were tried", lambda: self._tried(made), within=60, every=0.5)
+        eventually("they were tried", lambda: self._tried(made), every=0.5)
         there = {each["metadata"]["name"] for each in api.items(PODS) if each["spec"].get("nodeName")}
         for name in made.keys() - there:
             api.delete(f"{PODS}/{name}", {"gracePeriodSeconds": 0})

@@ -2,8 +2,6 @@
 
 from pathlib import Path
 
-import pytest
-
 from ballast_lab.harness.acting import HPAS, NODES, acting
 from ballast_lab.harness.api import Json
 from ballast_lab.harness.control_plane import ControlPlane
@@ -19,7 +17,6 @@ def pods_of(cluster: ControlPlane, app: str) -> list[Json]:
     return cluster.api.items(f"{PODS}?labelSelector=app={app}")
 
 
-@pytest.mark.timeout(240)
 def test_a_single_replica_moves_without_a_gap_and_what_others_scale_is_left_alone(
     cluster: ControlPlane, tmp_path: Path
 ) -> None:
@@ -47,14 +44,14 @@ def test_a_single_replica_moves_without_a_gap_and_what_others_scale_is_left_alon
                 gaps.append(api.get(f"{DEPLOYMENTS}/web")["status"])
             return [each["metadata"]["uid"] != before["metadata"]["uid"] for each in found] == [True]
 
-        eventually("web has moved", moved, within=90, every=0.1)
+        eventually("web has moved", moved, every=0.1)
         assert gaps == []
         [after] = running(api, "web", 1)
         assert after["spec"]["nodeName"] != "n0"
         web = api.get(f"{DEPLOYMENTS}/web")
         assert web["spec"]["replicas"] == 1
         assert web["metadata"]["generation"] == generation + 2
-        eventually("it is seen as Ready", lambda: _status(daemon, "web") == "ready", within=30, every=0.5)
+        eventually("it is seen as Ready", lambda: _status(daemon, "web") == "ready", every=0.5)
         machines["n0"].memory = 0.3
         calls = cluster.audit.calls(user=installed.user, since=since)
         scaled = {call.name for call in calls if call.resource == "deployments/scale" and call.verb == "patch"}
@@ -89,7 +86,6 @@ def _status(daemon: Daemon, app: str) -> str:
     return next((row["status"] for row in rows if row["pod"].startswith(f"default/{app}-")), "")
 
 
-@pytest.mark.timeout(240)
 def test_a_node_is_emptied_handed_over_and_given_back(cluster: ControlPlane, tmp_path: Path) -> None:
     api, since = cluster.api, cluster.audit.here()
     with acting(cluster, tmp_path, "consolidate") as (_, _machines, installed):
@@ -106,7 +102,7 @@ def test_a_node_is_emptied_handed_over_and_given_back(cluster: ControlPlane, tmp
                     return str(each["metadata"]["name"])
             return ""
 
-        name = eventually("a node is handed over", empty, within=90, every=0.1)
+        name = eventually("a node is handed over", empty, every=0.1)
         assert seen[0] == (True, False)
         left = [each for each in running(api, "web", 4) if each["spec"]["nodeName"] == name]
         assert left == []
@@ -116,7 +112,7 @@ def test_a_node_is_emptied_handed_over_and_given_back(cluster: ControlPlane, tmp
         running(api, "more", 3)
         api.patch(f"{DEPLOYMENTS}/more", {"spec": {"replicas": 4}})
         running(api, "more", 4)
-        eventually("the node is given back", lambda: not _marked(cluster), within=60, every=0.5)
+        eventually("the node is given back", lambda: not _marked(cluster), every=0.5)
         evicted = [
             call for call in cluster.audit.calls(user=installed.user, since=since) if call.resource == "pods/eviction"
         ]
@@ -133,7 +129,6 @@ def _marked(cluster: ControlPlane) -> list[str]:
     return [each["metadata"]["name"] for each in cluster.api.items("/api/v1/nodes") if any(_marks(each))]
 
 
-@pytest.mark.timeout(240)
 def test_a_pod_that_is_not_where_it_asks_to_be_moves_there(cluster: ControlPlane, tmp_path: Path) -> None:
     api, since = cluster.api, cluster.audit.here()
     asked = {
@@ -154,7 +149,7 @@ def test_a_pod_that_is_not_where_it_asks_to_be_moves_there(cluster: ControlPlane
         def mended() -> bool:
             return name not in {each["spec"].get("nodeName") for each in pods_of(cluster, "web")}
 
-        eventually("no pod is where it does not ask to be", mended, within=90, every=0.5)
+        eventually("no pod is where it does not ask to be", mended, every=0.5)
         running(api, "web", 4)
         assert {each["metadata"]["uid"] for each in running(api, "calm", 4)} == calm
         evicted = [

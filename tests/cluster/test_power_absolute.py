@@ -108,7 +108,6 @@ def site(cluster: ControlPlane, tmp_path: Path) -> Iterator[Site]:
         yield Site(cluster, tmp_path, stack)
 
 
-@pytest.mark.timeout(240)
 def test_both_autoscalers_are_capped_in_a_shortage_and_free_when_the_watts_are_back(site: Site) -> None:
     for name, replicas in (("a", 20), ("b", 1)):
         site.deployment(name, replicas)
@@ -117,52 +116,49 @@ def test_both_autoscalers_are_capped_in_a_shortage_and_free_when_the_watts_are_b
     site.follow({"ref": "a"}, {"ref": "b"})
     throughout("nobody is capped at first", lambda: site.caps("a", "b") == [40, 40], seconds=4)
     site.watts(500)
-    eventually("both are capped", lambda: sum(site.caps("a", "b")) <= 50, within=30)
+    eventually("both are capped", lambda: sum(site.caps("a", "b")) <= 50)
     site.scale("b", 39)
-    eventually("the load is within the watts again", lambda: site.replicas("a", "b") <= 50, within=60)
+    eventually("the load is within the watts again", lambda: site.replicas("a", "b") <= 50)
     throughout("and stays there", lambda: site.replicas("a", "b") <= 50, seconds=5)
 
     site.scale("a", 5)
     site.watts(300)
-    eventually("a cloud caps them further", lambda: sum(site.caps("a", "b")) <= 30, within=30)
+    eventually("a cloud caps them further", lambda: sum(site.caps("a", "b")) <= 30)
     site.watts(1000)
-    eventually("nobody is starved afterwards", lambda: site.caps("a", "b") == [40, 40], within=30)
+    eventually("nobody is starved afterwards", lambda: site.caps("a", "b") == [40, 40])
 
 
-@pytest.mark.timeout(240)
 def test_a_reset_or_re_created_workload_at_night_is_trimmed(site: Site) -> None:
     site.deployment("web", 10)
     site.deployment("other", 10)
     site.watts(200)
     site.follow({"ref": "web"}, {"ref": "other"})
     site.watts(120)
-    eventually("night", lambda: site.replicas("web", "other") == 12, within=30)
+    eventually("night", lambda: site.replicas("web", "other") == 12)
     site.watts(60)
-    eventually("deep night", lambda: site.replicas("web", "other") == 6, within=30)
+    eventually("deep night", lambda: site.replicas("web", "other") == 6)
     site.scale("web", 10)
-    eventually("a reset is trimmed", lambda: site.replicas("web", "other") <= 6, within=20)
+    eventually("a reset is trimmed", lambda: site.replicas("web", "other") <= 6)
     site.api.delete(f"{APPS}/deployments/web")
-    eventually("it is gone", lambda: not site.running("web"), within=40)
+    eventually("it is gone", lambda: not site.running("web"))
     site.deployment("web", 10)
-    eventually("so is a workload that is created again", lambda: site.replicas("web", "other") <= 6, within=20)
+    eventually("so is a workload that is created again", lambda: site.replicas("web", "other") <= 6)
     site.watts(200)
-    eventually("the morning brings what the watts carry", lambda: site.replicas("web", "other") == 20, within=40)
+    eventually("the morning brings what the watts carry", lambda: site.replicas("web", "other") == 20)
     throughout("and no more", lambda: site.replicas("web", "other") == 20, seconds=4)
 
 
-@pytest.mark.timeout(240)
 def test_what_someone_stops_and_starts_again_is_not_stopped_by_enforcement(site: Site) -> None:
     site.deployment("web", 10)
     site.watts(200)
     site.follow({"ref": "web", "min": 2}, onForeignChange="enforce")
-    eventually("pods run", lambda: site.running("web") == 10, within=40)
+    eventually("pods run", lambda: site.running("web") == 10)
     site.scale("web", 0)
     throughout("a stop is left alone", lambda: site.replicas("web") == 0, seconds=5)
     site.scale("web", 5)
     throughout("a start too", lambda: site.replicas("web") >= 2, seconds=8)
 
 
-@pytest.mark.timeout(240)
 def test_pods_that_a_quota_forbids_hand_on_their_watts(site: Site) -> None:
     site.api.post(f"{CORE}/resourcequotas", {"metadata": {"name": "few"}, "spec": {"hard": {"pods": "24"}}})
     few = f"{CORE}/resourcequotas/few"
@@ -171,25 +167,24 @@ def test_pods_that_a_quota_forbids_hand_on_their_watts(site: Site) -> None:
     site.deployment("other", 4)
     site.watts(100)
     daemon = site.follow({"ref": "web", "priority": 1, "max": 60}, {"ref": "other", "max": 8})
-    eventually("pods run", lambda: site.running("web") + site.running("other") == 10, within=40)
+    eventually("pods run", lambda: site.running("web") + site.running("other") == 10)
     site.watts(500)
-    eventually("it asks for no more than can be created", lambda: 6 < site.replicas("web") <= 20, within=60)
-    eventually("the other has its part", lambda: "default/other 4 → 8" in daemon.log.read_text(), within=60)
+    eventually("it asks for no more than can be created", lambda: 6 < site.replicas("web") <= 20)
+    eventually("the other has its part", lambda: "default/other 4 → 8" in daemon.log.read_text())
     site.watts(100)
-    eventually("and all fall by what they have", lambda: site.replicas("web", "other") <= 10, within=30)
+    eventually("and all fall by what they have", lambda: site.replicas("web", "other") <= 10)
 
 
-@pytest.mark.timeout(240)
 def test_a_rollout_that_does_not_end_blocks_no_reduction(site: Site) -> None:
     site.deployment("web", 10)
     site.deployment("other", 10)
     site.watts(200)
     daemon = site.follow({"ref": "web"}, {"ref": "other"})
-    eventually("pods run", lambda: site.running("web") + site.running("other") == 20, within=40)
+    eventually("pods run", lambda: site.running("web") + site.running("other") == 20)
     stuck = {"spec": {"template": {"spec": {"nodeSelector": {"zone": "nowhere"}}}}}
     site.api.patch(f"{APPS}/deployments/web", stuck)
     site.watts(80)
-    eventually("both give", lambda: site.replicas("web", "other") <= 8, within=30)
+    eventually("both give", lambda: site.replicas("web", "other") <= 8)
     assert site.replicas("other") > 1
     targets = {each["ref"]: each for each in daemon.get("/api/v1/power").json()["policies"][0]["targets"]}
     assert targets["default/web"]["problem"]
@@ -200,4 +195,4 @@ def _remove(api: Api) -> None:
         api.raw("DELETE", path, {"propagationPolicy": "Background"})
     for path in (f"{CORE}/configmaps/ballast-state", LEASE):
         api.raw("DELETE", path)
-    eventually("no replicas are left", lambda: not api.items(f"{APPS}/replicasets"), within=30)
+    eventually("no replicas are left", lambda: not api.items(f"{APPS}/replicasets"))

@@ -1,8 +1,6 @@
 """Replicas and caps of a power budget's targets, changed on a real control plane."""
 
-import threading
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -12,29 +10,18 @@ from ballast.base.metrics import Metrics
 from ballast.cluster.cache import Cache
 from ballast.cluster.write import Result
 from ballast_lab.harness.control_plane import ControlPlane
-from tests.contract.objects import client, eventually, kube_api
+from ballast_lab.harness.waiting import eventually
+from tests.contract.objects import client, kube_api
 from tests.contract.test_power_actuators import Bench, bench, only
 from tests.worlds import keda
 
 __all__ = ["bench", "client", "kube_api"]
-_SYNC = 40.0
-"""Seconds within which the autoscaler controller, which looks every 15, has surely looked."""
 MANY = 60
 
 
 @pytest.fixture
 def kubeconfig(plane: ControlPlane) -> Path:
     return plane.admin_kubeconfig
-
-
-def soon(what: str, condition: Any) -> Any:
-    """Like `eventually`, with the patience that an autoscaler needs."""
-    pause = threading.Event()
-    for _ in range(int(_SYNC / 0.2)):
-        if found := condition():
-            return found
-        pause.wait(0.2)
-    raise AssertionError(f"{what} did not happen within {_SYNC:.0f} s")
 
 
 def test_one_policy_over_all_kinds_of_targets(bench: Bench) -> None:
@@ -64,7 +51,7 @@ def test_one_policy_over_all_kinds_of_targets(bench: Bench) -> None:
         "jobs": 5,
     }
     assert (bench.spec(hpa)["maxReplicas"], bench.spec(scaled_object)["maxReplicaCount"]) == (4, 2)
-    soon("the autoscaler controller lowers the replicas", lambda: bench.spec(paths["api"])["replicas"] == 4)
+    eventually("the autoscaler controller lowers the replicas", lambda: bench.spec(paths["api"])["replicas"] == 4)
     eventually(
         "the cap counts, whatever the demand",
         lambda: (found := actuators.read(policy)[f"{namespace}/api"]).replicas == found.count == 4,

@@ -106,7 +106,6 @@ def past(tools: Tools, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tup
         yield server, start
 
 
-@pytest.mark.timeout(120)
 @pytest.mark.parametrize(
     ("preset", "resources"),
     [
@@ -176,7 +175,6 @@ def test_what_is_stolen_is_no_capacity_and_starved_nodes_are_told(past: tuple[Pr
     assert reading.starved.values.tolist() == pytest.approx(shares, abs=1e-9)
 
 
-@pytest.mark.timeout(300)
 @pytest.mark.parametrize("preset", ["node-exporter", "kube-prometheus"])
 def test_no_starved_node_of_many_worlds_is_low_best_or_a_target(past: tuple[Prometheus, float], preset: str) -> None:
     server, start = past
@@ -349,7 +347,6 @@ def _scrape(node: int, passed: float, address: str) -> Samples:
         yield "DCGM_FI_DEV_GPU_UTIL", {**labels, "instance": f"10.244.0.{node}:9400"}, value
 
 
-@pytest.mark.timeout(120)
 def test_a_second_scrape_job_that_forges_a_node_is_left_out_and_named(
     tools: Tools, tmp_path_factory: pytest.TempPathFactory
 ) -> None:

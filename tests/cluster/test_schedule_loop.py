@@ -108,7 +108,7 @@ class RealScheduler:
             best = feasible[scores >= scores.max() - 1e-9]
         self._api.patch(f"{PODS}/{name}", {"spec": {"schedulingGates": []}})
         where = eventually(
-            f"{name} is bound", lambda: self._api.get(f"{PODS}/{name}")["spec"].get("nodeName"), within=60, every=0.005
+            f"{name} is bound", lambda: self._api.get(f"{PODS}/{name}")["spec"].get("nodeName"), every=0.005
         )
         row = self._day.names.index(where)
         if best is None:

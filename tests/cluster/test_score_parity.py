@@ -46,7 +46,6 @@ def heavy(cluster: ControlPlane) -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("heavy")
-@pytest.mark.timeout(300)
 @pytest.mark.parametrize("weights", [None, WEIGHTS], ids=["cpu and memory", "four resources"])
 def test_scores_are_those_of_kube_scheduler(cluster: ControlPlane, weights: Mapping[str, int] | None) -> None:
     dice = random.Random(20 if weights else 21)

@@ -3,8 +3,6 @@
 import time
 from pathlib import Path
 
-import pytest
-
 from ballast.settings import load
 from ballast.telemetry import presets
 from ballast_lab.harness.control_plane import ControlPlane
@@ -18,7 +16,6 @@ MAX_AGE = 6.0
 NODES = ["alive-0", "alive-1", "alive-2", "alive-3", "alive-4", "alive-5", "alive-6", "alive-7", "pushed"]
 
 
-@pytest.mark.timeout(150)
 def test_a_node_is_unknown_max_age_after_its_exporter_stopped(cluster: ControlPlane, tmp_path: Path) -> None:
     add_nodes(cluster.api, [node(name) for name in [*NODES, "killed"]])
     queries = presets.queries(load({}))
@@ -39,7 +36,7 @@ def test_a_node_is_unknown_max_age_after_its_exporter_stopped(cluster: ControlPl
                 }
                 with Daemon(cluster, "silent", cluster.admin_kubeconfig, settings) as daemon:
                     for name in ("pushed", "killed"):
-                        eventually(f"{name} is labelled", lambda name=name: _score(cluster, name), within=60)
+                        eventually(f"{name} is labelled", lambda name=name: _score(cluster, name))
 
                     machines["pushed"].frozen = True
                     exporter.kill()
@@ -48,7 +45,7 @@ def test_a_node_is_unknown_max_age_after_its_exporter_stopped(cluster: ControlPl
                     assert "pushed" in server.query(queries["memory"], time.time()), "Prometheus answers five minutes"
 
                     for name in ("pushed", "killed"):
-                        eventually(f"{name} has lost its keys", lambda name=name: _is_unknown(cluster, name), within=20)
+                        eventually(f"{name} has lost its keys", lambda name=name: _is_unknown(cluster, name))
                         assert daemon.get(f"/watcher?host={name}").status_code == 404
                     assert _score(cluster, "alive-0")
                     assert daemon.node("alive-0")["state"] == "known"
@@ -69,7 +66,7 @@ def _age_when_silent(daemon: Daemon, name: str) -> float:
             ages_when_known.append(age)
         return None
 
-    age_when_silent = eventually(f"{name} is silent", age, within=30)
+    age_when_silent = eventually(f"{name} is silent", age)
     assert max(ages_when_known, default=0.0) <= MAX_AGE
     return age_when_silent
 

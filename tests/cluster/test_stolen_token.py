@@ -192,7 +192,7 @@ def test_a_stolen_token_does_what_the_mode_needs_and_nothing_else(release: Relea
             assert not wrong, "\n".join(wrong)
             return True
 
-        eventually("the policies, which come one after the other, are in force", as_expected, within=20)
+        eventually("the policies, which come one after the other, are in force", as_expected)
 
 
 def differing(it: Api, table: dict[str, Request], mode: str) -> Iterator[tuple[str, str]]:

@@ -3,8 +3,6 @@
 from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 
-import pytest
-
 from ballast.base.clock import SystemClock
 from ballast.base.metrics import Metrics
 from ballast.cluster.client import connect
@@ -62,7 +60,6 @@ def _someone(cluster: ControlPlane, name: str) -> None:
                         raise
 
 
-@pytest.mark.timeout(120)
 def test_taint_writers_in_parallel_lose_nothing(cluster: ControlPlane) -> None:
     add_nodes(cluster.api, [node("contested")])
     with ThreadPoolExecutor(3) as pool:

@@ -68,7 +68,6 @@ def works(release: Release, old: set[str]) -> None:
     assert not forbidden(release.cluster.audit.calls(user=release.user("ballast"), since=begun))
 
 
-@pytest.mark.timeout(300)
 def test_helm_upgrades_from_the_last_release_and_rolls_back(release: Release, earlier: Path) -> None:
     values = accepted(release, earlier)
     release.helm("install", "ballast", earlier, "--values", values, "--set", f"settings.{SETTINGS}")

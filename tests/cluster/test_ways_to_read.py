@@ -64,7 +64,7 @@ def ballast(cluster: ControlPlane, installed: Installed, folder: Path, **setting
             given |= {"BALLAST_PROMETHEUS__URL": server.url, "BALLAST_LEASE__ENABLED": "false"}
             kubeconfig = cluster.account_kubeconfig(installed.namespace, installed.account)
             with Daemon(cluster, "ways", kubeconfig, given) as daemon:
-                eventually("Ballast knows every node", lambda: _known(daemon), within=60, every=0.5)
+                eventually("Ballast knows every node", lambda: _known(daemon), every=0.5)
                 yield daemon
 
 
@@ -85,7 +85,6 @@ def test_the_bin_packing_profile_fills_one_node_after_the_other(cluster: Control
     assert sorted(placed.values()) == [4, 8, 8], "20 pods of 1 core fit on 3 nodes of 8; the others stay empty"
 
 
-@pytest.mark.timeout(180)
 def test_crane_s_annotations_on_the_real_api_server(cluster: ControlPlane, craned: Installed, tmp_path: Path) -> None:
     add_nodes(cluster.api, [node(name) for name in LOADS])
     cluster.api.patch("/api/v1/nodes/n0", {"metadata": {"annotations": {"team": "blue", "cpu_usage_active": "0.1,x"}}})
@@ -95,7 +94,7 @@ def test_crane_s_annotations_on_the_real_api_server(cluster: ControlPlane, crane
     before = cluster.audit.here()
     names = [f"p{number}" for number in range(5)]
     with ballast(cluster, craned, tmp_path, **crane, BALLAST_PUBLISHING__CRANE_TIMEZONE="UTC") as daemon:
-        first = eventually("every node is annotated", lambda: _annotated(cluster), within=60, every=0.5)
+        first = eventually("every node is annotated", lambda: _annotated(cluster), every=0.5)
         for name, load in LOADS.items():
             for key in ("cpu_usage_avg_5m", "mem_usage_avg_5m"):
                 number, stamp = first[name][key].split(",")
@@ -107,7 +106,7 @@ def test_crane_s_annotations_on_the_real_api_server(cluster: ControlPlane, crane
             for name in names:
                 cluster.api.post(PODS, pod(name, cpu="100m", nodeSelector={"kubernetes.io/hostname": "n1"}))
             placements(cluster.api, names)
-        eventually("bindings make n1 hot", lambda: _hot(cluster, "n1") >= 1 + 2, within=30)
+        eventually("bindings make n1 hot", lambda: _hot(cluster, "n1") >= 1 + 2)
         assert daemon.stop() == 0
     calls = [call for call in cluster.audit.calls(user=craned.user, since=before) if call.resource == "nodes"]
     patches = [call for call in calls if call.verb == "patch"]
@@ -144,27 +143,24 @@ def _release(kubeconfig: Path, settings: Mapping[str, str]) -> None:
     subprocess.run([sys.executable, "-m", "ballast", "release", "publishing"], env=environment, check=True)
 
 
-@pytest.mark.timeout(300)
 def test_a_scheduler_may_ask_for_any_strategy(cluster: ControlPlane, craned: Installed, tmp_path: Path) -> None:
     add_nodes(cluster.api, [node(name) for name in LOADS])
     model = {name: {"k0": 100, "k1": 20 + 5 * row, "k2": 0.01} for row, name in enumerate(LOADS)}
     keys = {"BALLAST_SCORING__KEYS": json.dumps({"peaks": {"node_power_model": model}})}
     with ballast(cluster, craned, tmp_path, **keys, BALLAST_PUBLISHING__CRANE="true") as daemon:
-        eventually("crane's annotations are there", lambda: _annotated(cluster), within=60, every=0.5)
-        eventually("Ballast has seen them", lambda: _decides(daemon, "dynamic"), within=30, every=0.5)
+        eventually("crane's annotations are there", lambda: _annotated(cluster), every=0.5)
+        eventually("Ballast has seen them", lambda: _decides(daemon, "dynamic"), every=0.5)
         for strategy in NAMES:
             document = yaml.safe_load(extender_profile(daemon.url, "default-scheduler"))
             document["extenders"][0]["prioritizeVerb"] = f"prioritize?profile={strategy}"
-            eventually(f"{strategy} decides", partial(_decides, daemon, strategy), within=15)
+            eventually(f"{strategy} decides", partial(_decides, daemon, strategy))
             done = _decisions(daemon)
             names = [f"{strategy}-{number}" for number in range(4)]
             with scheduler(cluster, yaml.safe_dump(document), patient=True):
                 for name in names:
                     cluster.api.post(PODS, pod(name, cpu="100m", memory="64Mi"))
                 placements(cluster.api, names)
-            eventually(
-                f"the decisions of {strategy} came true", partial(_came_true, daemon, done + len(names)), within=15
-            )
+            eventually(f"the decisions of {strategy} came true", partial(_came_true, daemon, done + len(names)))
 
 
 def _came_true(daemon: Daemon, count: int) -> bool:
@@ -190,7 +186,6 @@ def _decisions(daemon: Daemon) -> int:
     )
 
 
-@pytest.mark.timeout(180)
 def test_trimaran_s_own_scheduler_reads_the_watcher_and_scores_as_ballast_does(
     cluster: ControlPlane, installed: Installed, tmp_path: Path
 ) -> None:
@@ -225,7 +220,6 @@ def _scored(cluster: ControlPlane, asking: Json, watched: str, folder: Path) -> 
     return scores
 
 
-@pytest.mark.timeout(120)
 def test_what_trimaran_reads(cluster: ControlPlane, installed: Installed, tmp_path: Path) -> None:
     add_nodes(cluster.api, [node(name) for name in LOADS])
     with ballast(cluster, installed, tmp_path) as daemon:

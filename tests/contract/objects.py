@@ -2,11 +2,10 @@
 
 import json
 import secrets
-import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, TypeVar
+from typing import Any
 
 import pytest
 
@@ -14,9 +13,6 @@ from ballast.base.errors import Conflict, NotFound
 from ballast.base.metrics import Metrics
 from ballast.cluster.client import KubeApi, connect
 from ballast.cluster.write import MERGE_PATCH
-
-T = TypeVar("T")
-_PATIENCE = 20.0
 
 
 @pytest.fixture
@@ -99,13 +95,3 @@ def client(kube_api: KubeApi) -> Iterator[Client]:
     client.create("/api/v1/namespaces", {"metadata": {"name": name}})
     yield client
     client.sweep()
-
-
-def eventually(what: str, condition: Callable[[], T]) -> T:
-    """The first true answer, within twenty seconds."""
-    pause = threading.Event()
-    for _ in range(int(_PATIENCE / 0.05)):
-        if found := condition():
-            return found
-        pause.wait(0.05)
-    raise AssertionError(f"{what} did not happen within {_PATIENCE:.0f} s")

@@ -20,7 +20,8 @@ from ballast.cluster.state import StateStore
 from ballast.cluster.switches import NAME, Switches
 from ballast.cluster.write import Result
 from ballast.cluster.writer import Writer
-from tests.contract.objects import Client, eventually
+from ballast_lab.harness.waiting import HUNG, eventually
+from tests.contract.objects import Client
 from tests.worlds.writing import writer_on
 
 CLOCK = SystemClock()
@@ -43,7 +44,7 @@ def test_the_cache_follows_nodes_and_pods(client: Client) -> None:
     label = f"contract/{client.namespace}"
     node = client.node("n", labels={label: "x"}).rpartition("/")[2]
     with running(Cache(client.api, CLOCK, Metrics(), pods=True, node_selector=f"{label}=x")) as cache:
-        assert cache.wait_synced(20)
+        assert cache.wait_synced(HUNG)
         assert [found.name for found in cache.nodes()] == [node]
         client.patch(f"/api/v1/nodes/{node}", {"metadata": {"annotations": {"ballast.dev/window": "{}"}}})
         eventually("the annotation arrives", lambda: cache.node(node).annotations)
@@ -72,10 +73,10 @@ def test_the_cache_follows_nodes_and_pods(client: Client) -> None:
 def test_a_cache_stops_at_once(client: Client) -> None:
     cache = Cache(client.api, CLOCK, Metrics(), pods=True)
     cache.start()
-    assert cache.wait_synced(20)
+    assert cache.wait_synced(HUNG)
     stopping = threading.Thread(target=cache.stop)
     stopping.start()
-    stopping.join(2)
+    stopping.join(HUNG)
     assert not stopping.is_alive()
 
 
@@ -137,7 +138,7 @@ def test_state_survives_and_two_writers_lose_nothing(client: Client) -> None:
 def test_switches_pause_and_resume(client: Client) -> None:
     path = f"{client.config_maps}/{NAME}"
     with running(Switches(client.api, CLOCK, Metrics(), client.namespace)) as switches:
-        assert switches.wait_synced(20)
+        assert switches.wait_synced(HUNG)
         assert switches.paused("publishing") is None
         client.config_map(NAME, {"paused.publishing": "true"})
         eventually("it pauses", lambda: switches.paused("publishing"))

@@ -9,7 +9,8 @@ import pytest
 from ballast.base.errors import ClusterError, Conflict, NotFound, TooManyRequests, Unauthorized
 from ballast.base.metrics import Metrics
 from ballast.cluster.client import KubeApi, load_configuration
-from tests.contract.objects import Client, eventually
+from ballast_lab.harness.waiting import eventually
+from tests.contract.objects import Client
 
 
 def version_of(document: dict[str, Any]) -> int:

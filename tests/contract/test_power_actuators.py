@@ -16,7 +16,8 @@ from ballast.cluster.write import Result, WriteOutcome
 from ballast.cluster.writer import EmergencyWriter
 from ballast.model.pod import Pod
 from ballast.power.policy import PowerPolicy
-from tests.contract.objects import Client, eventually
+from ballast_lab.harness.waiting import HUNG, eventually
+from tests.contract.objects import Client
 from tests.worlds import keda
 from tests.worlds.writing import writer_on
 
@@ -75,7 +76,7 @@ class Bench:
         keep = annotation_filter("ballast.dev")
         self.cache = WorkloadCache(self.client.api, CLOCK, Metrics(), kinds_of([policy]), keep_annotation=keep)
         self.cache.start()
-        assert self.cache.wait_synced(20)
+        assert self.cache.wait_synced(HUNG)
         return Actuators(self.client.api, self.cache, pods, self.writer, EmergencyWriter(self.writer), CLOCK)
 
     def counts(self, **counts: int) -> dict[str, int]:

@@ -18,9 +18,9 @@ from ballast.cluster.lease import Elector, LeaseTimes
 from ballast.cluster.node_writes import node_metadata
 from ballast.cluster.switches import Switches
 from ballast.cluster.write import Result
+from ballast_lab.harness.waiting import HUNG, eventually
 from ballast_lab.simulator.cluster import EmbeddedCluster
 from ballast_lab.simulator.world import World
-from tests.contract.objects import eventually
 from tests.worlds.writing import writer_on
 
 CLOCK = SystemClock()
@@ -80,7 +80,7 @@ def test_a_watch_that_is_gone_lists_again(
     simulated: EmbeddedCluster, api: KubeApi, cache: Cache, metrics: Metrics
 ) -> None:
     cache.start()
-    assert cache.wait_synced(20)
+    assert cache.wait_synced(HUNG)
     simulated.faults.kube_watch_gone()
     restarts = {"kind": "nodes", "reason": "gone"}
     eventually("the watch ended", lambda: metrics.registry.get_sample_value("ballast_watch_restarts_total", restarts))
@@ -93,7 +93,7 @@ def test_the_cache_gets_over_it_and_keeps_what_it_had(
     simulated: EmbeddedCluster, api: KubeApi, cache: Cache, fault: str
 ) -> None:
     cache.start()
-    assert cache.wait_synced(20)
+    assert cache.wait_synced(HUNG)
     before = cache.nodes()
     simulated.faults.kube_watch_gone()
     simulated.faults.apply(fault)
@@ -112,12 +112,12 @@ def test_a_missing_right_at_the_start_is_told_and_granting_it_is_enough(
     eventually("the rule is named", lambda: "verb `list` on `nodes`" in str(cache.problem("nodes")))
     assert not cache.synced
     simulated.faults.clear()
-    assert cache.wait_synced(20)
+    assert cache.wait_synced(HUNG)
 
 
 def test_a_silent_server_makes_the_data_old(simulated: EmbeddedCluster, cache: Cache) -> None:
     cache.start()
-    assert cache.wait_synced(20)
+    assert cache.wait_synced(HUNG)
     simulated.faults.kube_watch_silence()
     eventually("its age grows", lambda: cache.age("nodes") > 0.5)
     assert cache.synced
@@ -147,7 +147,7 @@ def test_a_leader_without_an_answer_steps_down_and_comes_back(
     try:
         eventually("it leads", elector.is_leader)
         simulated.faults.kube_500()
-        assert lost.wait(60)
+        assert lost.wait(HUNG)
         assert not elector.is_leader()
         simulated.faults.clear()
         eventually("it leads again", elector.is_leader)

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from ballast.base import log
+from ballast_lab.harness.waiting import HUNG
 from tests.worlds.logs import log_restored
 
 __all__ = ["log_restored"]
@@ -52,7 +53,7 @@ class Stuck(io.StringIO):
         self.taken = threading.Event()
 
     def write(self, text: str) -> int:
-        assert self.taken.wait(60)
+        assert self.taken.wait(HUNG)
         return super().write(text)
 
 

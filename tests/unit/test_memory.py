@@ -24,6 +24,7 @@ from ballast.settings import PrometheusSettings, Settings
 from ballast.telemetry.failed_answers import TooLarge
 from ballast.telemetry.http import HttpSession
 from ballast.telemetry.prometheus_client import Grid, PrometheusClient
+from ballast_lab.harness.waiting import HUNG
 
 NOW = Grid(1_700_000_000.0, 1.0, 1)
 MIB = 2**20
@@ -36,7 +37,7 @@ def server() -> Iterator[HTTPServer]:
 
 
 def session(server: HTTPServer, budget: AnswerBudget, **more: int) -> HttpSession:
-    return HttpSession(server.url_for("/"), part="BALLAST_PROMETHEUS__", timeout=30, budget=budget, **more)
+    return HttpSession(server.url_for("/"), part="BALLAST_PROMETHEUS__", timeout=HUNG, budget=budget, **more)
 
 
 @given(st.lists(st.integers(0, 60)))
@@ -99,7 +100,7 @@ def test_a_started_query_counts_until_its_future_is_dropped(server: HTTPServer) 
     client.close()
     for thread in threading.enumerate():
         if thread.name == "prometheus":
-            thread.join(60)
+            thread.join(HUNG)
     gc.collect()
     assert ANSWERS.held == before
 

@@ -3,7 +3,8 @@
 from typing import Any
 
 from ballast.runtime.daemon import Daemon
-from tests.worlds.daemons import PLANNER, POD, Rig, until
+from ballast_lab.harness.waiting import HUNG, until
+from tests.worlds.daemons import PLANNER, POD, Rig
 
 GATE = "ballast.dev/batch"
 SHOP = "shop"
@@ -43,7 +44,7 @@ def batching(calm: Rig, mode: str = "on", *, settled: bool = True, **settings: s
     assert daemon.batch is not None
     daemon.batch._planner.worker._command = PLANNER
     until(lambda: daemon.context.switches.paused("batch") is None, "the switches")
-    until(lambda: daemon.context.workloads.wait_synced(0.1), "the namespaces")
+    until(lambda: daemon.context.workloads.wait_synced(HUNG), "the namespaces")
     if settled:
         for _ in range(2):
             cycle(daemon)

@@ -3,7 +3,6 @@
 import json
 import sys
 import threading
-import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -15,6 +14,7 @@ import requests
 from ballast.model.snapshot import Snapshot
 from ballast.runtime.daemon import Daemon
 from ballast.settings import load
+from ballast_lab.harness.waiting import HUNG, until
 from ballast_lab.simulator import EmbeddedCluster, World
 from ballast_lab.simulator.kube.kinds import BY_NAME
 from tests.worlds.clock import FakeClock
@@ -28,7 +28,6 @@ INTERVAL = 30.0
 OWN = "ballast"
 SCORE, LOAD, WINDOW, TAINT = (f"ballast.dev/{key}" for key in ("score", "load", "window", "overloaded"))
 WRITES = ("create", "update", "patch", "delete", "deletecollection")
-PATIENCE = 60.0
 
 
 class HandClock(FakeClock):
@@ -39,15 +38,6 @@ class HandClock(FakeClock):
 
     def wait(self, event: threading.Event, timeout: float | None) -> bool:
         return event.wait(timeout)
-
-
-def until(condition: Callable[[], Any], what: str = "") -> Any:
-    """Waits until `condition` is true and returns what it gave."""
-    deadline = time.monotonic() + PATIENCE
-    while not (found := condition()):
-        assert time.monotonic() < deadline, f"not in time: {what or condition}"
-        time.sleep(0.005)
-    return found
 
 
 class Rig:
@@ -230,7 +220,7 @@ def rig(folder: Path, **options: Any) -> Iterator[Rig]:
 
 
 def get(daemon: Daemon, path: str) -> requests.Response:
-    return requests.get(daemon.url.rstrip("/") + path, timeout=60)
+    return requests.get(daemon.url.rstrip("/") + path, timeout=HUNG)
 
 
 def watcher(daemon: Daemon) -> dict[str, Any]:

@@ -4,7 +4,8 @@ import contextlib
 from typing import Any
 
 from ballast.base.errors import ClusterError, Conflict, NotFound
-from tests.contract.objects import Client, eventually
+from ballast_lab.harness.waiting import eventually
+from tests.contract.objects import Client
 
 _COUNT = {"type": "integer", "format": "int32"}
 _TARGET = {

@@ -4,8 +4,9 @@ import json
 from typing import Any
 
 from ballast.runtime.daemon import Daemon
+from ballast_lab.harness.waiting import HUNG, until
 from ballast_lab.simulator.kube.kinds import BY_NAME
-from tests.worlds.daemons import Rig, until
+from tests.worlds.daemons import Rig
 
 DEPLOYMENT, AUTOSCALER = BY_NAME["Deployment"], BY_NAME["HorizontalPodAutoscaler"]
 FULL = 1000.0
@@ -81,7 +82,7 @@ class Plant:
         path = self.rig.folder / "ballast.yaml"
         path.write_text(json.dumps({"power": {"policies": list(policies or (policy(),))}}))
         daemon = self.rig.daemon(CONFIG_FILE=str(path), POWER__MODE=mode, PUBLISHING__MODE="off", **more)
-        assert daemon.context.workloads.wait_synced(20)
+        assert daemon.context.workloads.wait_synced(HUNG)
         if acting:
             self.ticks(daemon, 3)
         return daemon

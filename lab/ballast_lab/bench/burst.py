@@ -87,7 +87,7 @@ def _bursts(plane: ControlPlane, folder: Path, seed: int) -> Mapping[str, tuple[
         sweep(plane.api)
     add_nodes(plane.api, fleet)
     with knowing(plane, folder, loads) as daemon, scheduler(plane, extender_profile(daemon.url, "default-scheduler")):
-        eventually("a refresh has just ended", refreshed, within=60, every=0.1)
+        eventually("a refresh has just ended", refreshed, every=0.1)
         found[ASKED] = judge(loads, burst(plane, PODS))
     sweep(plane.api)
     return found

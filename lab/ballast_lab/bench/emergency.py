@@ -94,7 +94,7 @@ def _measured(plane: ControlPlane, targets: int, fall: Fall) -> tuple[int, float
     names = [f"d{number:03}" for number in range(targets)]
     for name in names:
         plane.api.post(DEPLOYMENTS, _deployment(name))
-    eventually("the pods are there", lambda: _present(plane) == targets * REPLICAS, within=300, every=1.0)
+    eventually("the pods are there", lambda: _present(plane) == targets * REPLICAS, every=1.0)
     members = [{"ref": f"default/{name}", "min": 0, "max": REPLICAS, **fall.member} for name in names]
     policy = PowerPolicy.model_validate({"independents": members, **fall.keys})
     before, after = (watts * targets // 500 for watts in fall.watts)

@@ -11,11 +11,12 @@ from ballast.base.clock import Clock
 from ballast.eviction.checks.limits import OVERLOADED
 from ballast.model.sample import Floats
 from ballast.runtime.daemon import Daemon
+from ballast_lab.harness.waiting import until
 from ballast_lab.simulator import World
 from ballast_lab.simulator.objects import GIB
 from ballast_lab.simulator.usage import Usage
 from ballast_lab.simulator.world import SHAPES
-from tests.worlds.daemons import Rig, rig, until
+from tests.worlds.daemons import Rig, rig
 
 MEAN, HIGH, WINDOW, STEP = 0.6, 0.8, 900.0, 30.0
 _KNOTS, _COLUMNS = 1021, 8191

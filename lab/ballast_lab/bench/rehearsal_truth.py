@@ -237,7 +237,7 @@ class Traced(Work):
 
 def happen(plane: ControlPlane, folder: Path, play: Play) -> Outcome:
     """The hours on the real control plane with the daemon on."""
-    add_nodes(plane.api, [node(name, cpu=f"{CORES:g}", memory="64Gi") for name in play.nodes], within=120)
+    add_nodes(plane.api, [node(name, cpu=f"{CORES:g}", memory="64Gi") for name in play.nodes])
     _start(plane, play)
     with Traced(plane, play) as work, prometheus(plane.tools, folder, work.targets()) as server:
         (folder / "sitecustomize.py").write_text(HASTE)
@@ -247,7 +247,7 @@ def happen(plane: ControlPlane, folder: Path, play: Play) -> Outcome:
             Daemon(plane, "acts", plane.kubeconfig("admin"), settings) as daemon,
             scheduler(plane, extender_profile(daemon.url, "default-scheduler", filtering=True), patient=True),
         ):
-            eventually("it knows the nodes", lambda: _known(daemon, len(play.nodes)), within=90, every=0.5)
+            eventually("it knows the nodes", lambda: _known(daemon, len(play.nodes)), every=0.5)
             work.began = math.ceil(time.time()) + float(BEFORE)
             end = work.began + play.seconds
             time.sleep(work.began - time.time())
@@ -278,12 +278,12 @@ def _start(plane: ControlPlane, play: Play) -> None:
     cores = {replica.workload: replica.cores for replica in play.replicas}
     for name, size in sizes.items():
         plane.api.post(SETS, _stateful_set(name, size, cores[name]))
-    eventually("all pods are there", lambda: len(plane.api.items(PODS)) == len(play.replicas), within=120, every=0.5)
+    eventually("all pods are there", lambda: len(plane.api.items(PODS)) == len(play.replicas), every=0.5)
     for replica in play.replicas:
         target = {"apiVersion": "v1", "kind": "Node", "name": replica.node}
         body = {"metadata": {"name": replica.name}, "target": target}
         plane.api.post(f"{PODS}/{replica.name}/binding", body)
-    eventually("all are Ready", lambda: all(map(is_ready, plane.api.items(PODS))), within=120, every=0.5)
+    eventually("all are Ready", lambda: all(map(is_ready, plane.api.items(PODS))), every=0.5)
 
 
 def _stateful_set(name: str, size: int, cores: float) -> Json:

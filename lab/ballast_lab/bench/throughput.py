@@ -40,7 +40,7 @@ def measure(nodes: int = NODES, pods: int = COUNT) -> list[Row]:
         plane = ControlPlane(tools, Path(folder))
         try:
             fleet = [_node(number) for number in range(nodes)]
-            add_nodes(plane.api, fleet, within=180)
+            add_nodes(plane.api, fleet)
             settings = {"BALLAST_PUBLISHING__MODE": "off", "BALLAST_PROMETHEUS__URL": "http://127.0.0.1:9"}
             with Daemon(plane, "throughput", plane.kubeconfig("admin"), settings) as daemon:
                 ways = {
@@ -84,7 +84,7 @@ def _seconds(plane: ControlPlane, run: str, pods: int, configuration: str) -> fl
     for number in range(pods):
         plane.api.post(PODS, pod(f"{run}-{number:05d}", cpu="200m", memory="256Mi"))
     with scheduler(plane, configuration) as process:
-        eventually("all are bound", lambda: len(_bound(process.log.read_text())) >= pods, within=600)
+        eventually("all are bound", lambda: len(_bound(process.log.read_text())) >= pods)
         times = _bound(process.log.read_text())
         return (times[-1] - times[0]).total_seconds() % DAY
 

@@ -79,7 +79,7 @@ Placed = list[bool]
 class Put(Protocol):
     """Creates pods and answers which of them were bound."""
 
-    def __call__(self, plane: ControlPlane, pods: Sequence[Json], *, within: float) -> Placed: ...
+    def __call__(self, plane: ControlPlane, pods: Sequence[Json]) -> Placed: ...
 
 
 @dataclass(frozen=True)
@@ -138,7 +138,7 @@ class _Arena:
             self._world = run.world
         try:
             with self._asked(run.way) as configuration, scheduler(self._plane, configuration):
-                return put(self._plane, pods_of(world, arrivals(run.seed)), within=600)
+                return put(self._plane, pods_of(world, arrivals(run.seed)))
         finally:
             api.delete(PODS, {"gracePeriodSeconds": 0})
             eventually("no pods are left", lambda: not api.items(PODS))
@@ -150,7 +150,7 @@ class _Arena:
             return
         settings = {**self._settings, **(BATCHED if way == BATCH else {})}
         with Daemon(self._plane, "worlds", self._plane.kubeconfig("admin"), settings) as daemon:
-            eventually("Ballast knows every node", lambda: _knows(daemon), within=90, every=0.5)
+            eventually("Ballast knows every node", lambda: _knows(daemon), every=0.5)
             yield extender_profile(daemon.url, "default-scheduler", filtering=way == BATCH)
 
 
@@ -170,12 +170,7 @@ def _arena(tools: Tools) -> Iterator[_Arena]:
         machines = stack.enter_context(Machines(sorted(names), cpu=LOAD, memory=LOAD))
         server = stack.enter_context(prometheus(tools, folder, machines.targets(), interval="5s"))
         idle = 'rate(node_cpu_seconds_total{mode="idle"}[1m])'
-        eventually(
-            "Prometheus knows every node",
-            lambda: len(server.query(idle, time.time())) == len(names),
-            within=60,
-            every=0.5,
-        )
+        eventually("Prometheus knows every node", lambda: len(server.query(idle, time.time())) == len(names), every=0.5)
         yield _Arena(plane, server.url)
 
 

@@ -19,7 +19,7 @@ from ballast_lab.harness.api import Api
 from ballast_lab.harness.control_plane import ControlPlane
 from ballast_lab.harness.waiting import eventually
 
-_REACHED, _SETTLED = 40.0, 75.0
+_REACHED = 40.0
 _AGAIN = 3
 _WHILE, _BOTH, _ACTING = 10.0, 4.0, 180.0
 """Seconds."""
@@ -166,10 +166,10 @@ class Lane:
         def leads() -> bool:
             return str(self.api.get(path)["spec"].get("holderIdentity") or "").startswith(f"{replica.name}_")
 
-        eventually(f"{replica.name} leads", leads, within=60, every=0.3)
+        eventually(f"{replica.name} leads", leads, every=0.3)
 
-    def settle(self, within: float = _SETTLED) -> None:
-        eventually(f"{self.part.name} is settled", self.part.settled, within=within, every=0.3)
+    def settle(self) -> None:
+        eventually(f"{self.part.name} is settled", self.part.settled, every=0.3)
 
     def end(self) -> History:
         """Asks for nothing any more."""
@@ -177,7 +177,7 @@ class Lane:
         try:
             self._ready(Gear(), False)
             self.part.calm()
-            self.settle(_SETTLED / 2)
+            self.settle()
             self._leader.process.stop()
         except Exception as error:
             problem = f"{type(error).__name__}: {error}"
@@ -202,7 +202,7 @@ class Lane:
         if standby:
             self.standby = self.start(gear)
             standing = self.standby
-            eventually("it stands by", lambda: "standing by" in standing.tail(), within=30)
+            eventually("it stands by", lambda: "standing by" in standing.tail())
 
     def _settle(self) -> None:
         try:
@@ -226,7 +226,7 @@ class Lane:
 
     def _remove_lease(self) -> None:
         path = f"/apis/coordination.k8s.io/v1/namespaces/{self.part.namespace}/leases/ballast"
-        eventually("the Lease is gone", lambda: self.api.raw("DELETE", path).status_code in (200, 404), within=60)
+        eventually("the Lease is gone", lambda: self.api.raw("DELETE", path).status_code in (200, 404))
         self.lease_removed.append(time.time())
 
 

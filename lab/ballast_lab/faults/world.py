@@ -40,7 +40,7 @@ class World:
         if fault is APISERVER:
             self.plane.apiserver.kill()
             self.plane.apiserver.start()
-        eventually("the API server answers", self.plane.api.ready, within=90, every=0.2)
+        eventually("the API server answers", self.plane.api.ready, every=0.2)
 
     def _compact(self) -> None:
         url = f"{self.plane.etcd_url}/v3/kv"

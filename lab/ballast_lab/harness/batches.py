@@ -31,7 +31,7 @@ def gated(pod: Json) -> Json:
     return made
 
 
-def batch(plane: ControlPlane, pods: Sequence[Json], *, within: float = 240) -> list[bool]:
+def batch(plane: ControlPlane, pods: Sequence[Json]) -> list[bool]:
     """[pod]: whether it was bound, once no pod is gated and the scheduler has tried all of them."""
     for each in pods:
         plane.api.post(PODS, gated(each))
@@ -42,7 +42,7 @@ def batch(plane: ControlPlane, pods: Sequence[Json], *, within: float = 240) -> 
         assert all(each["spec"].get("nodeName") or _refused(each) for each in items)
         return [bool(each["spec"].get("nodeName")) for each in items]
 
-    return eventually("every pod was released and tried", tried, within=within, every=0.5)
+    return eventually("every pod was released and tried", tried, every=0.5)
 
 
 def _refused(pod: Json) -> bool:

@@ -50,15 +50,10 @@ def knowing(
             machines[name].cpu = machines[name].memory = load
         own = Path(tempfile.mkdtemp(dir=folder))
         with prometheus(plane.tools, own, machines.targets(), interval=f"{1 + len(loads) // 40}s") as server:
-            eventually(
-                "Prometheus knows every node",
-                lambda: _rates(server, len(loads), refresh),
-                within=60 + refresh,
-                every=0.5,
-            )
+            eventually("Prometheus knows every node", lambda: _rates(server, len(loads), refresh), every=0.5)
             given = {**slowly(refresh), **(settings or {}), "BALLAST_PROMETHEUS__URL": server.url}
             with Daemon(plane, "extender", kubeconfig or plane.kubeconfig("admin"), given) as daemon:
-                eventually("Ballast knows every node", lambda: _known(daemon, len(loads)), within=60, every=0.5)
+                eventually("Ballast knows every node", lambda: _known(daemon, len(loads)), every=0.5)
                 yield daemon
 
 
@@ -67,12 +62,12 @@ def refreshed(refresh: int = REFRESH) -> bool:
     return 0.5 < time.time() % refresh < REFRESH / 2
 
 
-def burst(plane: ControlPlane, count: int, *, within: float = 90) -> dict[str, str]:
+def burst(plane: ControlPlane, count: int) -> dict[str, str]:
     """{pod: node}."""
     names = [f"p{number}" for number in range(count)]
     for name in names:
         plane.api.post(PODS, pod(name, cpu=f"{int(REQUEST * 1000)}m", memory="1Gi"))
-    return placements(plane.api, names, within=within)
+    return placements(plane.api, names)
 
 
 def judge(loads: Mapping[str, float], placed: Mapping[str, str]) -> tuple[int, float]:

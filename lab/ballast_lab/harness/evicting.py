@@ -206,7 +206,7 @@ def budget(name: str, app: str, **spec: Any) -> Json:
     }
 
 
-def running(api: Api, app: str, count: int, *, within: float = 60) -> list[Json]:
+def running(api: Api, app: str, count: int) -> list[Json]:
     """The pods of an app once so many are Ready, none of them leaving."""
 
     def found() -> list[Json]:
@@ -217,7 +217,7 @@ def running(api: Api, app: str, count: int, *, within: float = 60) -> list[Json]
         ]
         return pods if len(pods) == count else []
 
-    return eventually(f"{count} pods of {app} are Ready", found, within=within, every=0.2)
+    return eventually(f"{count} pods of {app} are Ready", found, every=0.2)
 
 
 def is_ready(pod: Mapping[str, Any]) -> bool:

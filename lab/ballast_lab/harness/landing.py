@@ -54,19 +54,19 @@ def left(
         with Daemon(cluster, way, kubeconfig, variables) as daemon:
             profile = extender_profile(daemon.url, "default-scheduler") if way == "extender" else STOCK
             with scheduler(cluster, profile, patient=True):
-                eventually("it knows the nodes", lambda: _known(daemon, size.nodes), within=90, every=0.5)
+                eventually("it knows the nodes", lambda: _known(daemon, size.nodes), every=0.5)
                 cluster.api.post(PODS, pod("asks", cpu="1m", memory="1Mi"))
                 if way == "stock":
-                    steps = eventually("a plan", lambda: _plan(daemon, size), within=180, every=0.5)["steps"]
+                    steps = eventually("a plan", lambda: _plan(daemon, size), every=0.5)["steps"]
                     for step in steps:
                         name = step["pod"].partition("/")[2]
                         body = {"metadata": {"name": name, "namespace": "default"}}
                         cluster.api.post(f"{PODS}/{name}/eviction", body)
                     _all_ready(cluster, size.apps * size.replicas)
                 else:
-                    steps = eventually("all are Ready", lambda: _recent(daemon, size, "ready"), within=180, every=0.5)
+                    steps = eventually("all are Ready", lambda: _recent(daemon, size, "ready"), every=0.5)
                 if way == "taint":
-                    eventually("no taint is left", lambda: not tainted(cluster), within=120, every=0.5)
+                    eventually("no taint is left", lambda: not tainted(cluster), every=0.5)
         return _shares(before, work.placed(), [step["pod"].partition("/")[2] for step in steps])
 
 
@@ -108,7 +108,7 @@ def tainted(cluster: ControlPlane) -> list[str]:
 def _world(cluster: ControlPlane, folder: Path, size: Size, seed: int = 7) -> Iterator[tuple[Work, dict[str, str]]]:
     api, used = cluster.api, uses(size, seed)
     names = add_nodes(
-        api, [node(f"n{number:02d}", cpu=str(CORES), memory=f"{MEMORY}Gi") for number in range(size.nodes)], within=120
+        api, [node(f"n{number:02d}", cpu=str(CORES), memory=f"{MEMORY}Gi") for number in range(size.nodes)]
     )
     with scheduler(cluster, STOCK):
         for app in used:
@@ -124,4 +124,4 @@ def _world(cluster: ControlPlane, folder: Path, size: Size, seed: int = 7) -> It
         finally:
             clear(api)
             api.delete(PODS, {"gracePeriodSeconds": 0})
-            eventually("no pods are left", lambda: not api.items(PODS), every=0.2, within=180)
+            eventually("no pods are left", lambda: not api.items(PODS), every=0.2)

@@ -41,14 +41,13 @@ def pod(name: str, *, cpu: str = "500m", memory: str = "256Mi", scheduler: str |
     }
 
 
-def add_nodes(api: Api, nodes: Iterable[Json], *, within: float = 60) -> list[str]:
+def add_nodes(api: Api, nodes: Iterable[Json]) -> list[str]:
     """Creates them and waits until kwok has made them Ready and the taint for new nodes is gone."""
     names = [str(api.post("/api/v1/nodes", each)["metadata"]["name"]) for each in nodes]
     wanted = set(names)
     eventually(
         f"{len(names)} nodes are ready",
         lambda: wanted <= {each["metadata"]["name"] for each in api.items("/api/v1/nodes") if _usable(each)},
-        within=within,
         every=0.2,
     )
     return names
@@ -64,7 +63,7 @@ def set_labels(api: Api, name: str, labels: Mapping[str, str | None]) -> None:
     api.patch(f"/api/v1/nodes/{name}", {"metadata": {"labels": labels}})
 
 
-def placements(api: Api, names: Iterable[str] | None = None, *, within: float = 60) -> dict[str, str]:
+def placements(api: Api, names: Iterable[str] | None = None) -> dict[str, str]:
     """{pod: node} once all (or the named) pods are bound."""
     wanted = None if names is None else set(names)
 
@@ -76,7 +75,7 @@ def placements(api: Api, names: Iterable[str] | None = None, *, within: float = 
         assert all(found.values()), f"{sum(not where for where in found.values())} of {len(found)} pods are pending"
         return found
 
-    return eventually("all pods are bound", bound, within=within, every=0.2)
+    return eventually("all pods are bound", bound, every=0.2)
 
 
 def sweep(api: Api) -> None:

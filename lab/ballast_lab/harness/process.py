@@ -10,7 +10,7 @@ import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from ballast_lab.harness.waiting import eventually
+from ballast_lab.harness.waiting import HUNG, eventually
 
 _PORTS = itertools.cycle(range(12_000 + os.getpid() % 100 * 200, 12_200 + os.getpid() % 100 * 200))
 """200 ports for each process of the tests, below those that the kernel gives to connections (from 32,768). So nobody
@@ -34,14 +34,13 @@ class Process:
         ready: Callable[[], object] = lambda: True,
         port: int | None = None,
         env: Mapping[str, str] | None = None,
-        within: float = 60.0,
     ) -> None:
         self.name = name
         self.log = log
         self._port = port
         self._command = [str(part) for part in command]
         self._env = None if env is None else dict(env)
-        self._ready, self._within = ready, within
+        self._ready = ready
         self.start()
 
     def start(self) -> None:
@@ -56,7 +55,7 @@ class Process:
                 start_new_session=True,
             )
         try:
-            eventually(f"{self.name} is ready", lambda: self._ended() or self._ready(), within=self._within)
+            eventually(f"{self.name} is ready", lambda: self._ended() or self._ready())
             if self._ended():
                 raise AssertionError(f"{self.name} ended with {self.code} before it was ready")
         except BaseException as error:
@@ -87,7 +86,7 @@ class Process:
     def kill(self) -> None:
         """SIGKILL: it gets no chance to say goodbye."""
         self.signal(signal.SIGKILL)
-        self._child.wait(10)
+        self._child.wait(HUNG)
         self._wait_for_port()
 
     def stop(self, within: float = 15.0) -> int:
@@ -103,7 +102,7 @@ class Process:
 
     def _wait_for_port(self) -> None:
         if self._port is not None:
-            eventually(f"port {self._port} of {self.name} is free", lambda: _is_free(self._port or 0), within=15)
+            eventually(f"port {self._port} of {self.name} is free", lambda: _is_free(self._port or 0))
 
 
 def _is_free(port: int) -> bool:

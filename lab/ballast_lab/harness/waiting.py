@@ -1,4 +1,4 @@
-"""Waiting for the world by asking it again, with a deadline; never a fixed sleep."""
+"""Waiting for the world by asking it again; never a fixed sleep, and no other deadline than the one for what hangs."""
 
 from __future__ import annotations
 
@@ -8,13 +8,25 @@ from typing import TypeVar
 
 T = TypeVar("T")
 
+HUNG = 600.0
+"""Seconds after which what a test waits for does not come. A machine may be busy, so no test has a shorter patience."""
 
-def eventually(what: str, probe: Callable[[], T], *, within: float = 30.0, every: float = 0.05) -> T:
-    """The first truthy answer of `probe`. Raises AssertionError with the last answer after `within` seconds.
+
+def until(condition: Callable[[], T], what: str = "", *, every: float = 0.005) -> T:
+    """The first truthy answer of `condition`. Raises AssertionError after HUNG seconds."""
+    deadline = time.monotonic() + HUNG
+    while not (found := condition()):
+        assert time.monotonic() < deadline, f"not within {HUNG:g} s: {what or condition}"
+        time.sleep(every)
+    return found
+
+
+def eventually(what: str, probe: Callable[[], T], *, every: float = 0.05) -> T:
+    """The first truthy answer of `probe`. Raises AssertionError with the last answer after HUNG seconds.
 
     OSErrors (a server that is not up yet) and AssertionErrors of the probe count as "not yet".
     """
-    deadline = time.monotonic() + within
+    deadline = time.monotonic() + HUNG
     last: object = None
     while True:
         try:
@@ -26,7 +38,7 @@ def eventually(what: str, probe: Callable[[], T], *, within: float = 30.0, every
                 return answer
             last = answer
         if time.monotonic() > deadline:
-            raise AssertionError(f"{what}: not within {within:g} s; last: {last!r}")
+            raise AssertionError(f"{what}: not within {HUNG:g} s; last: {last!r}")
         time.sleep(every)
 
 

@@ -54,7 +54,7 @@ def pods_of(world: Json, kinds: Sequence[int]) -> list[Json]:
     return found
 
 
-def place(plane: ControlPlane, pods: Sequence[Json], *, within: float = 120) -> list[bool]:
+def place(plane: ControlPlane, pods: Sequence[Json]) -> list[bool]:
     """[pod]: whether it was bound, once the scheduler has tried all of them. They are created one after another."""
     for each in pods:
         plane.api.post(PODS, each)
@@ -65,7 +65,7 @@ def place(plane: ControlPlane, pods: Sequence[Json], *, within: float = 120) -> 
         assert all(each["spec"].get("nodeName") or each["status"].get("conditions") for each in items)
         return [bool(each["spec"].get("nodeName")) for each in items]
 
-    return eventually("every pod was tried", tried, within=within, every=0.5)
+    return eventually("every pod was tried", tried, every=0.5)
 
 
 def volume(world: Json, kinds: Sequence[int], placed: Sequence[bool]) -> float:

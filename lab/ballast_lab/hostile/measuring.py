@@ -54,7 +54,7 @@ class Outcome:
 def attacked_by(attack: Attack, environment: Mapping[str, str], folder: Path, **settings: str) -> Outcome:
     """Raises AssertionError where the daemon does not live through it."""
     with victim(folder, environment, **settings) as attacked:
-        before = eventually("all nodes are known", lambda: _scored(attacked), within=60, every=0.2)
+        before = eventually("all nodes are known", lambda: _scored(attacked), every=0.2)
         _, small = attacked.resident()
         with attacked.watched() as seen:
             until = time.monotonic() + LASTS
@@ -64,10 +64,7 @@ def attacked_by(attack: Attack, environment: Mapping[str, str], folder: Path, **
         peak, _ = attacked.resident()
         with contextlib.suppress(AssertionError):
             eventually(
-                "the memory is given back",
-                lambda: attacked.resident()[1] <= small + max(0.1 * small, NOISE),
-                within=60,
-                every=0.5,
+                "the memory is given back", lambda: attacked.resident()[1] <= small + max(0.1 * small, NOISE), every=0.5
             )
         after, (_, kept) = attacked.scores(), attacked.resident()
     return Outcome(

@@ -11,7 +11,6 @@ from ballast_lab.hostile.attacks import ATTACKS, UNSEEN
 from ballast_lab.hostile.measuring import LIVEZ, P99, SLACK, attacked_by
 
 
-@pytest.mark.timeout(240)
 @pytest.mark.parametrize("name", ATTACKS)
 def test_it_stays_alive_answers_and_gives_memory_back(
     name: str, environment: Mapping[str, str], tmp_path: Path

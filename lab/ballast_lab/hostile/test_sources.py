@@ -15,7 +15,6 @@ from ballast_lab.hostile.victim import Victim
 LASTS = 6.0
 
 
-@pytest.mark.timeout(240)
 @pytest.mark.parametrize("mode", MODES)
 def test_no_answer_of_a_source_takes_more_than_its_share(
     mode: str, environment: Mapping[str, str], tmp_path: Path

@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 
 from ballast.base.errors import UsageError
 from ballast.cli.app import app
+from ballast_lab.harness.waiting import HUNG
 
 
 def start(*arguments: str) -> subprocess.Popen[str]:
@@ -32,16 +33,16 @@ def test_the_cluster_alone_says_how_to_watch_it_and_stops_cleanly(tmp_path: Path
     assert environment["BALLAST_PROMETHEUS__URL"] == printed["prometheus"]
     server = json.loads(kubeconfig.read_text())["clusters"][0]["cluster"]["server"]
     assert server == printed["kubernetes"]
-    assert len(requests.get(f"{server}/api/v1/nodes", timeout=60).json()["items"]) == 3
+    assert len(requests.get(f"{server}/api/v1/nodes", timeout=HUNG).json()["items"]) == 3
     process.send_signal(number)
-    rest, errors = process.communicate(timeout=60)
+    rest, errors = process.communicate(timeout=HUNG)
     assert (process.returncode, rest) == (0, "")
     assert errors == "stopped\n"
 
 
 def test_in_words_it_prints_exports_and_ends_after_some_seconds() -> None:
     process = start("--cluster-only", "--nodes", "2", "--seconds", "0.1", "--listen", "127.0.0.1:0", "--scene", "calm")
-    words, errors = process.communicate(timeout=60)
+    words, errors = process.communicate(timeout=HUNG)
     assert process.returncode == 0, errors
     assert "An embedded cluster of 2 nodes and 30 pods" in words
     assert "export BALLAST_CLUSTER__KUBECONFIG=" in words

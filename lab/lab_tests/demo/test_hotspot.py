@@ -6,15 +6,14 @@ import pytest
 
 from ballast_lab.demo import hotspot
 from ballast_lab.demo.running import Options, run
+from ballast_lab.harness.waiting import until
 from ballast_lab.simulator.extender_client import Extender
 from ballast_lab.simulator.kube.kinds import POD
-from tests.worlds.daemons import until
 
 FALLEN = 0.85
 """Spread of cpu, as a share of the first, at which the test has seen enough."""
 
 
-@pytest.mark.timeout(600)
 def test_the_spread_falls_and_the_summary_ends_with_it() -> None:
     stop, sentences = threading.Event(), []
 

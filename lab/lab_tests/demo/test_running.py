@@ -5,7 +5,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
@@ -17,9 +16,9 @@ from ballast.runtime.daemon import Daemon
 from ballast.settings import load
 from ballast_lab.demo import running as demo
 from ballast_lab.demo.running import Options, run
+from ballast_lab.harness.waiting import HUNG, until
 from ballast_lab.scaled_clock import ScaledClock
 from ballast_lab.simulator import EmbeddedCluster, World
-from tests.worlds.daemons import PATIENCE
 
 
 def start(*arguments: str) -> subprocess.Popen[str]:
@@ -45,7 +44,7 @@ def test_a_headless_demo_prints_one_object_and_its_sentences_apart() -> None:
     assert process.stderr is not None
     sentences = [line.rstrip("\n") for line in ended_by(LABELLED, process.stderr)]
     process.send_signal(signal.SIGINT)
-    printed, rest = process.communicate(timeout=60)
+    printed, rest = process.communicate(timeout=HUNG)
     sentences += rest.splitlines()
     assert process.returncode == 0, sentences
     summary = json.loads(printed)
@@ -68,9 +67,9 @@ def test_ctrl_c_ends_a_demo_with_its_summary_and_the_page_answers_before() -> No
     assert process.stdout is not None
     lines = iter(process.stdout.readline, "")
     address = next(found.group() for line in lines if (found := re.search(r"http://127\.0\.0\.1:\d+/", line)))
-    assert requests.get(address, timeout=60).status_code == 200
+    assert requests.get(address, timeout=HUNG).status_code == 200
     process.send_signal(signal.SIGINT)
-    printed, said = process.communicate(timeout=60)
+    printed, said = process.communicate(timeout=HUNG)
     assert process.returncode == 0
     assert "Traceback" not in said
     assert re.search(r"^nodes +5$", printed, re.MULTILINE)
@@ -88,10 +87,7 @@ def test_a_stopped_demo_leaves_no_thread_behind() -> None:
 
     summary = run(Options(nodes=6, speed=20.0, headless=True, scene="calm"), stop, say)
     assert summary["nodes"] == len(summary["scores"]) == 6
-    deadline = time.monotonic() + PATIENCE
-    while set(threading.enumerate()) - before and time.monotonic() < deadline:
-        time.sleep(0.01)
-    assert set(threading.enumerate()) - before == set()
+    until(lambda: not set(threading.enumerate()) - before, "no thread is left")
 
 
 def test_a_demo_stopped_while_it_starts_begins_no_cycle(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -26,7 +26,6 @@ def table(name: str) -> str:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(600)
 def test_the_page_has_the_sweep_of_the_first_list() -> None:
     found = sweep([worlds()["R3"]], [0])
     lines = table("dominant-residual").splitlines()
@@ -35,7 +34,6 @@ def test_the_page_has_the_sweep_of_the_first_list() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(600)
 def test_the_page_has_what_redistribution_does_to_the_first_list() -> None:
     found = compare([worlds()["R3"]], [0], PAPER)
     text = " ".join((ROOT / "docs" / "experiments.md").read_text(encoding="utf-8").split())
@@ -46,7 +44,6 @@ def test_the_page_has_what_redistribution_does_to_the_first_list() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(600)
 def test_the_page_has_the_power_rows_that_no_seed_changes() -> None:
     again = power.results(seeds=(0,)).table.splitlines()
     shown = table("power").split("Public series")[0].splitlines()

@@ -15,6 +15,7 @@ from ballast_lab.faults.cells import all_cells, chosen
 from ballast_lab.faults.events import AGENT, kind_of
 from ballast_lab.faults.faults import FAULTS
 from ballast_lab.faults.forwarder import Failpoint, Forwarder, Then, When
+from ballast_lab.harness.waiting import HUNG
 
 NODE = "/api/v1/nodes/n0"
 LABELS = {"metadata": {"labels": {"ballast.dev/score": "7"}}}
@@ -75,7 +76,7 @@ def forwarder(server: Server) -> Iterator[Forwarder]:
 
 def patch(forwarder: Forwarder) -> int:
     """The status, 0 without an answer."""
-    connection = http.client.HTTPConnection(forwarder.url.removeprefix("http://"), timeout=60)
+    connection = http.client.HTTPConnection(forwarder.url.removeprefix("http://"), timeout=HUNG)
     try:
         connection.request("PATCH", NODE, json.dumps(LABELS))
         answer = connection.getresponse()

@@ -5,6 +5,7 @@ from typing import Any
 
 import requests
 
+from ballast_lab.harness.waiting import HUNG
 from ballast_lab.simulator import EmbeddedCluster
 
 MERGE = "application/merge-patch+json"
@@ -42,7 +43,7 @@ class Client:
         headers = {"Content-Type": content_type} if body is not None else {}
         data = body if isinstance(body, str | None) else json.dumps(body)
         return Answer(
-            self._session.request(method, self._url + path, params=query, data=data, headers=headers, timeout=20)
+            self._session.request(method, self._url + path, params=query, data=data, headers=headers, timeout=HUNG)
         )
 
     def get(self, path: str, **query: Any) -> Answer:

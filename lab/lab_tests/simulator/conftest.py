@@ -1,13 +1,11 @@
-import time
 from collections.abc import Callable, Iterator
 
 import pytest
 
+from ballast_lab.harness.waiting import until
 from ballast_lab.simulator import EmbeddedCluster, World
 from lab_tests.simulator.client import Client
 from tests.worlds.clock import FakeClock
-
-PATIENCE = 60.0
 
 
 @pytest.fixture
@@ -32,13 +30,6 @@ def client(cluster: EmbeddedCluster) -> Iterator[Client]:
 
 
 @pytest.fixture
-def eventually() -> Callable[[Callable[[], object]], None]:
+def eventually() -> Callable[[Callable[[], object]], object]:
     """Waits until a condition holds; controllers run in another thread."""
-
-    def wait(holds: Callable[[], object]) -> None:
-        end = time.monotonic() + PATIENCE
-        while not holds():
-            assert time.monotonic() < end, "the condition did not hold in time"
-            time.sleep(0.01)
-
-    return wait
+    return until

@@ -3,6 +3,7 @@ import asyncio
 import pytest
 import requests
 
+from ballast_lab.harness.waiting import HUNG
 from ballast_lab.simulator import EmbeddedCluster
 from lab_tests.simulator.client import Client
 from tests.worlds.clock import FakeClock
@@ -59,8 +60,8 @@ def test_a_client_that_disconnects_within_its_request_gets_no_response(cluster: 
 
 
 def test_credentials_count(client: Client, cluster: EmbeddedCluster) -> None:
-    wrong = requests.get(cluster.url + NODES, headers={"Authorization": "Bearer wrong"}, timeout=60)
-    right = requests.get(cluster.url + NODES, headers={"Authorization": f"Bearer {cluster.token}"}, timeout=60)
+    wrong = requests.get(cluster.url + NODES, headers={"Authorization": "Bearer wrong"}, timeout=HUNG)
+    right = requests.get(cluster.url + NODES, headers={"Authorization": f"Bearer {cluster.token}"}, timeout=HUNG)
     assert (wrong.status_code, right.status_code) == (401, 200)
     assert wrong.json()["reason"] == "Unauthorized"
     cluster.faults.kube_401()

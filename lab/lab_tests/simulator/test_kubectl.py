@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from ballast_lab.harness.waiting import HUNG
 from ballast_lab.simulator import EmbeddedCluster
 
 KUBECTL = shutil.which("kubectl")
@@ -22,7 +23,7 @@ def kubectl(cluster: EmbeddedCluster, tmp_path: Path) -> Run:
     def run(*arguments: str) -> str:
         environment = {**os.environ, "HOME": str(tmp_path), "NO_PROXY": "*"}
         command = [str(KUBECTL), f"--kubeconfig={kubeconfig}", *arguments]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=60, env=environment, check=False)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=HUNG, env=environment, check=False)
         assert done.returncode == 0, done.stderr
         return done.stdout
 

@@ -3,6 +3,7 @@ import threading
 
 import requests
 
+from ballast_lab.harness.waiting import HUNG
 from ballast_lab.simulator import EmbeddedCluster, World
 from ballast_lab.simulator.kube.kinds import CONFIG_MAP, NODE
 from lab_tests.simulator.client import MERGE, Client
@@ -93,7 +94,7 @@ def test_a_waiting_watch_sends_a_change_at_once(cluster: EmbeddedCluster) -> Non
         f"{cluster.url}{NODES}",
         params={"watch": "true", "resourceVersion": str(start), "timeoutSeconds": "1000"},
         stream=True,
-        timeout=20,
+        timeout=HUNG,
     ) as response:
         lines = response.iter_lines(chunk_size=1)
         change = {"metadata": {"labels": {"turn": "1"}}}
@@ -106,6 +107,6 @@ def test_a_waiting_watch_sends_a_change_at_once(cluster: EmbeddedCluster) -> Non
 
 def test_a_stop_ends_open_watches(clock: FakeClock) -> None:
     cluster = EmbeddedCluster(World(nodes=2, clock=clock, scene="calm")).start()
-    with requests.get(f"{cluster.url}{NODES}", params={"watch": "true"}, stream=True, timeout=60) as response:
+    with requests.get(f"{cluster.url}{NODES}", params={"watch": "true"}, stream=True, timeout=HUNG) as response:
         cluster.stop()
         assert len(list(response.iter_lines())) == 2

@@ -58,7 +58,6 @@ def best(document: Json) -> float | None:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(600)
 def test_a_thousand_drawn_problems_have_the_optimum_and_hold() -> None:
     solvable = 0
     for seed in range(PROBLEMS):

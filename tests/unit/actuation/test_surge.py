@@ -7,6 +7,7 @@ import pytest
 
 from ballast.actuation.eviction.records import Running, StepRecord, StepStatus
 from ballast.actuation.eviction.surge import Surges, give_back_replicas, objection
+from ballast.base.errors import ClusterError
 from ballast.cluster.state import StateStore
 from ballast.model.pod import Owner, Pod
 from ballast.model.workload import Workload
@@ -115,6 +116,22 @@ def test_a_single_replica_moves_without_a_gap(town: Town) -> None:
     assert (town.replicas, town.cost, town.written) == (1, "-2147483648", False)
     [plan] = town.followed
     assert plan.steps[0].status is StepStatus.EVICTED
+
+
+def test_a_count_that_is_not_as_it_was_seen_is_not_raised(town: Town) -> None:
+    town.api.objects[f"{DEPLOYMENT}/scale"]["spec"]["replicas"] = 2
+    assert town.begin() == "Deployment web is being scaled"
+    assert (town.replicas, town.written) == (2, False)
+
+
+def test_no_replica_is_started_that_could_not_be_written_down(town: Town) -> None:
+    def refuse(method: str, path: str, body: Any) -> None:
+        if method != "GET" and "configmaps" in path:
+            raise ClusterError("no", status=500)
+
+    town.api.before = refuse
+    assert (town.begin() or "").startswith("it could not be written down first")
+    assert (town.replicas, town.surges.workloads) == (1, frozenset())
 
 
 def test_one_that_does_not_become_ready_is_taken_back(town: Town) -> None:

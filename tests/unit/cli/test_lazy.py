@@ -15,6 +15,7 @@ from ballast.cli.app import app
 from ballast.cli.lazy import LazyCommand
 from ballast.cli.main import main
 from ballast_lab.cli import experiment
+from ballast_lab.harness.waiting import HUNG
 
 HEAVY = (
     "apscheduler",
@@ -43,7 +44,7 @@ def imported_by(*arguments: str) -> set[str]:
         "try:\n    main()\nexcept SystemExit:\n    pass\n"
         "sys.stderr.write('\\n' + json.dumps(sorted(sys.modules)))"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=HUNG)
     return set(json.loads(done.stderr.splitlines()[-1]))
 
 
@@ -74,7 +75,7 @@ def test_a_command_about_settings_imports_these_alone(command: str) -> None:
 @pytest.mark.slow
 def test_the_daemon_imports_no_library_that_no_setting_needs() -> None:
     code = "import json, sys, ballast.cli.run, ballast.runtime.daemon; print(json.dumps(sorted(sys.modules)))"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=HUNG)
     imported = set(json.loads(done.stdout))
     assert {"numpy", "uvicorn", "prometheus_api_client"} <= imported
     unused = {"scipy", "pandas", "matplotlib", "dateparser", "regex", "pytz", "joblib", "pyarrow", "typer"}
@@ -136,7 +137,7 @@ def test_the_shell_completes_names(typed: str, expected: str) -> None:
         },
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=HUNG,
         check=False,
     )
     assert done.stdout.split() == [expected]
@@ -148,7 +149,7 @@ def test_completion_can_be_installed() -> None:
 
 def test_a_plugin_of_kubectl_is_named_as_it_is_called() -> None:
     code = "import sys; sys.argv = ['/bin/kubectl-ballast', '-h']; from ballast.cli.main import main; main()"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=60)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=HUNG)
     assert done.stdout.startswith("Usage: kubectl ballast ")
 
 

@@ -8,6 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from ballast.cli.app import app
+from ballast_lab.harness.waiting import HUNG
 from ballast_lab.simulator import EmbeddedCluster, World
 from tests.worlds.daemons import CONFIG_MAP, LEASE, OWN
 
@@ -20,10 +21,10 @@ url = "{url}/api/v1/namespaces/{namespace}/configmaps"
 if verb == "patch":
     assert rest[:2] == ["configmap", "ballast-switches"] and rest[2:4] == ["--type", "merge"] and rest[4] == "-p", rest
     headers = {{"Content-Type": "application/merge-patch+json"}}
-    answer = requests.patch(url + "/ballast-switches", data=rest[5], headers=headers, timeout=60)
+    answer = requests.patch(url + "/ballast-switches", data=rest[5], headers=headers, timeout=600)
 else:
     assert [verb, *rest] == ["create", "-f", "-"], rest
-    answer = requests.post(url, data=sys.stdin.read(), headers={{"Content-Type": "application/json"}}, timeout=60)
+    answer = requests.post(url, data=sys.stdin.read(), headers={{"Content-Type": "application/json"}}, timeout=600)
 sys.exit(0 if answer.ok else 1)
 """
 
@@ -54,7 +55,7 @@ def test_the_printed_lines_switch_parts_off_and_on(tmp_path: Path, monkeypatch: 
             ["pause", "eviction"],
             ["resume"],
         ):
-            subprocess.run(["sh", "-c", line(*arguments)], check=True, env={"PATH": path}, timeout=60)
+            subprocess.run(["sh", "-c", line(*arguments)], check=True, env={"PATH": path}, timeout=HUNG)
             switches.append(cluster.resources.get(CONFIG_MAP, OWN, "ballast-switches").read()["data"])
     assert switches == [
         {"paused.publishing": "true"},

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from ballast_lab.harness.waiting import until
 from ballast_lab.simulator import EmbeddedCluster, World
-from tests.worlds.daemons import ENDPOINT_SLICE, LEASE, OWN, until
+from tests.worlds.daemons import ENDPOINT_SLICE, LEASE, OWN
 
 pytestmark = pytest.mark.slow
 

@@ -30,6 +30,7 @@ from ballast.base.metrics import Metrics
 from ballast.cluster.client import KubeApi, connect
 from ballast.cluster.listing import list_all
 from ballast.cluster.objects.decoding import Reader
+from ballast_lab.harness.waiting import HUNG
 from tests.worlds.http_server import Answer, Request, api_for, configuration, serving, status
 
 
@@ -192,7 +193,7 @@ def test_a_silent_server_times_out() -> None:
     silent = threading.Event()
 
     def answer(request: Request) -> Answer:
-        silent.wait(10)
+        silent.wait(HUNG)
         return Answer()
 
     with serving(answer) as server, pytest.raises(Unreachable):
@@ -250,7 +251,7 @@ def test_a_stream_ends_at_once_when_another_thread_closes_it(tls: bool, authorit
 
     def endless() -> Any:
         yield b'{"first":1}\n{"half'
-        held.wait(30)
+        held.wait(HUNG)
 
     with serving(lambda request: Answer(endless())) as server:
         if tls:
@@ -268,9 +269,9 @@ def test_a_stream_ends_at_once_when_another_thread_closes_it(tls: bool, authorit
         with api.stream("/api/v1/nodes", {"watch": "true"}) as lines:
             thread = threading.Thread(target=read)
             thread.start()
-            assert first.wait(60)
+            assert first.wait(HUNG)
             lines.close()
-            thread.join(60)
+            thread.join(HUNG)
             assert not thread.is_alive()
         held.set()
     assert seen == [b'{"first":1}']

@@ -18,6 +18,7 @@ from ballast.cluster.listing import PAGE
 from ballast.cluster.objects.decoding import Reader
 from ballast.cluster.switches import Switches
 from ballast.cluster.watch import Collection, Reflector, stop_all
+from ballast_lab.harness.waiting import HUNG, until
 from tests.worlds.http_server import Answer, Request, Server, api_for, serving, status
 
 HANG_UP = b""
@@ -81,15 +82,6 @@ def follow() -> Iterator[Callable[..., tuple[Cache, Server, Metrics]]]:
         context.__exit__(None, None, None)
 
 
-def until(condition: Callable[[], object]) -> None:
-    waiting = threading.Event()
-    for _ in range(500):
-        if condition():
-            return
-        waiting.wait(0.01)
-    raise AssertionError("it did not happen within five seconds")
-
-
 def names(cache: Cache) -> list[str]:
     return [node.name for node in cache.nodes()]
 
@@ -102,7 +94,7 @@ def world() -> World:
 def test_pages_are_joined_and_nodes_come_by_name(follow: Any) -> None:
     world = World(*(node(f"n{number:03}", 5) for number in reversed(range(2 * PAGE + 100))))
     cache, _, metrics = follow(world)
-    assert cache.wait_synced(5)
+    assert cache.wait_synced(HUNG)
     assert names(cache) == [f"n{number:03}" for number in range(2 * PAGE + 100)]
     assert world.lists.qsize() == 3
     assert cache.nodes() is cache.nodes()
@@ -112,7 +104,7 @@ def test_pages_are_joined_and_nodes_come_by_name(follow: Any) -> None:
 def test_events_change_the_cache_and_old_versions_are_ignored(follow: Any) -> None:
     world = World(node("a", 3), node("b", 4))
     cache, _, _ = follow(world)
-    assert cache.wait_synced(5)
+    assert cache.wait_synced(HUNG)
     world.events.put(event("ADDED", node("c", 11)) + event("DELETED", node("b", 12)))
     world.events.put(event("MODIFIED", node("a", 12, zone="stale")) + event("MODIFIED", node("a", 9, zone="older")))
     world.events.put(event("MODIFIED", node("c", 13, zone="x")))
@@ -123,10 +115,10 @@ def test_events_change_the_cache_and_old_versions_are_ignored(follow: Any) -> No
 
 def test_a_watch_goes_on_from_the_last_bookmark(world: World, follow: Any) -> None:
     _, _, metrics = follow(world)
-    assert world.watches.get(timeout=5)["resourceVersion"] == "10"
+    assert world.watches.get(timeout=HUNG)["resourceVersion"] == "10"
     world.events.put(bookmark(500))
     world.events.put(HANG_UP)
-    again = world.watches.get(timeout=5)
+    again = world.watches.get(timeout=HUNG)
     assert again["resourceVersion"] == "500"
     assert again["allowWatchBookmarks"] == "true"
     assert world.lists.qsize() == 1
@@ -135,18 +127,18 @@ def test_a_watch_goes_on_from_the_last_bookmark(world: World, follow: Any) -> No
 
 def test_gone_lists_again(world: World, follow: Any) -> None:
     cache, _, _ = follow(world)
-    world.watches.get(timeout=5)
+    world.watches.get(timeout=HUNG)
     world.items, world.version = [node("b", 20)], 30
     world.events.put(event("ERROR", {"kind": "Status", "code": 410, "reason": "Expired", "message": "too old"}))
     world.events.put(HANG_UP)
-    assert world.watches.get(timeout=5)["resourceVersion"] == "30"
+    assert world.watches.get(timeout=HUNG)["resourceVersion"] == "30"
     assert names(cache) == ["b"]
 
 
 def test_a_server_restored_from_a_backup_is_listed_again(follow: Any) -> None:
     world = World(node("a", 3), version=1000)
     cache, _, _ = follow(world)
-    world.watches.get(timeout=5)
+    world.watches.get(timeout=HUNG)
     world.items, world.version = [node("b", 20)], 30
     too_large = status(504, "Timeout", causes=[{"reason": "ResourceVersionTooLarge"}])
     world.refuse = lambda request: too_large if request.query.get("resourceVersion") == "1000" else None
@@ -166,7 +158,7 @@ def test_an_expired_list_starts_over(follow: Any) -> None:
 
     world.refuse = refuse
     cache, _, _ = follow(world)
-    assert cache.wait_synced(5)
+    assert cache.wait_synced(HUNG)
     assert len(cache.nodes()) == PAGE + 50
     assert world.lists.qsize() == 4
 
@@ -193,16 +185,16 @@ def test_a_web_page_instead_of_a_list_is_named(follow: Any) -> None:
 
 def test_an_object_that_cannot_be_read_costs_only_itself(follow: Any) -> None:
     cache, _, _ = follow(World(node("a", 3), {"metadata": {"name": 7}}, node("b", 4)))
-    assert cache.wait_synced(5)
+    assert cache.wait_synced(HUNG)
     assert names(cache) == ["a", "b"]
 
 
 def test_an_unreadable_event_is_not_the_end(world: World, follow: Any) -> None:
     cache, _, _ = follow(world)
-    world.watches.get(timeout=5)
+    world.watches.get(timeout=HUNG)
     world.events.put(b"{nonsense}\n")
     world.events.put(HANG_UP)
-    assert world.watches.get(timeout=5)["resourceVersion"] == "10"
+    assert world.watches.get(timeout=HUNG)["resourceVersion"] == "10"
     world.events.put(event("ADDED", node("b", 11)))
     until(lambda: names(cache) == ["a", "b"])
 
@@ -237,7 +229,7 @@ def test_a_watch_that_repeats_the_token_does_not_show_it(world: World, echo: byt
 
 def test_a_defect_of_ours_is_told_and_answered_by_listing_again(world: World, follow: Any, monkeypatch: Any) -> None:
     cache, _, metrics = follow(world)
-    world.watches.get(timeout=5)
+    world.watches.get(timeout=HUNG)
 
     def fail(_: object) -> None:
         raise RuntimeError("a defect")
@@ -256,7 +248,7 @@ def test_a_defect_of_ours_is_told_and_answered_by_listing_again(world: World, fo
 
 def test_a_silent_watch_stops_at_once(world: World, follow: Any) -> None:
     cache, _, _ = follow(world)
-    world.watches.get(timeout=5)
+    world.watches.get(timeout=HUNG)
     until(lambda: all(watch._lines for watch in cache._watches.values()))
     cache.stop()
     assert not any(watch._thread.is_alive() for watch in cache._watches.values())
@@ -264,8 +256,8 @@ def test_a_silent_watch_stops_at_once(world: World, follow: Any) -> None:
 
 def test_the_selector_is_applied_by_the_server(world: World, follow: Any) -> None:
     follow(world, node_selector="pool=batch")
-    assert world.lists.get(timeout=5)["labelSelector"] == "pool=batch"
-    assert world.watches.get(timeout=5)["labelSelector"] == "pool=batch"
+    assert world.lists.get(timeout=HUNG)["labelSelector"] == "pool=batch"
+    assert world.watches.get(timeout=HUNG)["labelSelector"] == "pool=batch"
 
 
 def test_pods_are_found_by_their_node_and_may_move(follow: Any) -> None:
@@ -281,7 +273,7 @@ def test_pods_are_found_by_their_node_and_may_move(follow: Any) -> None:
 
     world = Both(pod("p", "", 3), pod("q", "n1", 4))
     cache, _, _ = follow(world, pods=True)
-    assert cache.wait_synced(5)
+    assert cache.wait_synced(HUNG)
     assert [pod.name for pod in cache.pods_on("n1")] == ["q"]
     world.events.put(event("MODIFIED", pod("p", "n1", 11)) + event("DELETED", pod("q", "n1", 12)))
     until(lambda: [pod.name for pod in cache.pods_on("n1")] == ["p"])
@@ -292,7 +284,7 @@ def test_pods_are_found_by_their_node_and_may_move(follow: Any) -> None:
 def test_pages_follow_the_bytes_of_the_page_before(follow: Any) -> None:
     world = World(*(node(f"n{number:03}", 5, zone="x" * 400_000) for number in range(100)))
     cache, _, _ = follow(world)
-    assert cache.wait_synced(60)
+    assert cache.wait_synced(HUNG)
     assert len(names(cache)) == 100
     limits = [int(query["limit"]) for query in world.lists.queue]
     assert limits[:2] == [PAGE, PAGE // 4]
@@ -302,14 +294,14 @@ def test_pages_follow_the_bytes_of_the_page_before(follow: Any) -> None:
 def test_a_page_that_is_too_large_is_asked_again_down_to_one_object(follow: Any) -> None:
     world = World(*(node(f"n{number}", 5, zone="x" * 13_000_000) for number in range(2)), node("small", 5))
     cache, _, _ = follow(world)
-    assert cache.wait_synced(60)
+    assert cache.wait_synced(HUNG)
     assert len(names(cache)) == 3
     assert [int(query["limit"]) for query in world.lists.queue][:5] == [125, 31, 7, 1, 1]
 
 
 def test_a_watch_goes_on_after_an_event_that_is_no_utf8(world: World, follow: Any) -> None:
     cache, _, metrics = follow(world)
-    assert cache.wait_synced(5)
+    assert cache.wait_synced(HUNG)
     world.events.put(event("ADDED", node("bad", 11, zone="@@")).replace(b"@@", b"\xff\xfe"))
     world.events.put(event("ADDED", node("good", 12)))
     until(lambda: cache.node("good"))

@@ -7,6 +7,7 @@ from structlog.testing import capture_logs
 from ballast.base.clock import SystemClock
 from ballast.base.errors import Forbidden
 from ballast.cluster.leader_endpoint import LeaderEndpoint, OwnPlace
+from ballast_lab.harness.waiting import HUNG
 from tests.worlds.kube_api import FakeApi
 from tests.worlds.writing import WriterRig, raising
 
@@ -48,7 +49,7 @@ class World:
         return [each["targetRef"]["name"] for each in self.slice["endpoints"]]
 
     def wait(self) -> None:
-        assert self.changed.acquire(timeout=60)
+        assert self.changed.acquire(timeout=HUNG)
 
 
 def test_the_endpoint_follows_leadership_and_goes_on_stop() -> None:
@@ -144,7 +145,7 @@ def test_a_missing_right_is_one_warning(verb: str) -> None:
     with capture_logs() as lines:
         world.leader.start(2020)
         world.leader.leading(True)
-        assert asked.acquire(timeout=60)
+        assert asked.acquire(timeout=HUNG)
         world.leader.stop()
     assert len([line for line in lines if line["log_level"] == "warning"]) == 1
 

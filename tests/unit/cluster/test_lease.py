@@ -16,6 +16,7 @@ from ballast.base.metrics import Metrics
 from ballast.cluster.lease import AlwaysLeader, Elector, LeaseTimes, read_lease
 from ballast.cluster.state import StateAge
 from ballast.cluster.write import Result, WriteOutcome, WriteTarget
+from ballast_lab.harness.waiting import HUNG
 from tests.properties import examples
 from tests.worlds.clock import FakeClock
 from tests.worlds.kube_api import FakeApi
@@ -242,7 +243,7 @@ def test_the_thread_acquires_and_stops() -> None:
 
     leader = elector(api, SystemClock(), "a", on_gain=gain)
     leader.start()
-    assert gained.wait(60)
+    assert gained.wait(HUNG)
     leader.stop()
     assert api.objects[PATH]["spec"]["holderIdentity"] == ""
     assert [(thread.name, thread.daemon) for thread in threads] == [("lease", True)]
@@ -251,10 +252,10 @@ def test_the_thread_acquires_and_stops() -> None:
 def test_stop_does_not_wait_for_an_attempt_that_hangs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ballast.cluster.lease.STOP_PATIENCE", 0.01)
     api, sent, answered = FakeApi(), threading.Event(), threading.Event()
-    api.before = lambda *_: (sent.set(), answered.wait(60))
+    api.before = lambda *_: (sent.set(), answered.wait(HUNG))
     leader = elector(api, SystemClock(), "a")
     leader.start()
-    assert sent.wait(60)
+    assert sent.wait(HUNG)
     leader.stop()
     assert api.requests == []
     answered.set()

@@ -13,7 +13,7 @@ from ballast.base.metrics import Metrics
 from ballast.cluster.objects.decoding import annotation_filter
 from ballast.cluster.workload_cache import WorkloadCache
 from ballast.model.selector import parse
-from tests.contract.objects import eventually
+from ballast_lab.harness.waiting import HUNG, eventually
 from tests.worlds.http_server import Answer, Request, Server, api_for, serving, status
 
 HANG_UP = b""
@@ -67,7 +67,7 @@ DEPLOYMENT = {
 
 def test_workloads_carry_what_actuators_need() -> None:
     with following(World(deployments=[DEPLOYMENT]), "deployments.apps") as (cache, _):
-        assert cache.wait_synced(5)
+        assert cache.wait_synced(HUNG)
         found = cache.workload("Deployment", "shop", "api")
         assert (
             found is cache.workload("deployments", "shop", "api") is cache.workload("deployments.apps", "shop", "api")
@@ -100,7 +100,7 @@ def test_autoscalers_are_known_by_their_own_names() -> None:
     ]
     world = World(horizontalpodautoscalers=hpas, scaledobjects=keda)
     with following(world, "horizontalpodautoscalers", "scaledobjects") as (cache, _):
-        assert cache.wait_synced(5)
+        assert cache.wait_synced(HUNG)
         one, two = sorted(cache.autoscalers(), key=lambda each: each.own_name)
         assert (one.kind, one.name, one.group, one.minimum, one.maximum) == ("Deployment", "api", "apps", 1, 9)
         assert (one.desired, one.scaled_at, one.version) == (3, 1_700_000_000, "5")
@@ -113,7 +113,7 @@ def test_autoscalers_are_known_by_their_own_names() -> None:
 
 def test_without_keda_there_are_no_scaled_objects() -> None:
     with following(World(), "scaledobjects") as (cache, _):
-        assert cache.wait_synced(5)
+        assert cache.wait_synced(HUNG)
         assert cache.scaled_objects() == ()
         assert cache.problem("scaledobjects") is None
         assert cache.age("scaledobjects") < 5
@@ -140,7 +140,7 @@ def test_anything_with_a_scale_is_followed_in_the_preferred_version() -> None:
 def test_changes_are_followed() -> None:
     world = World(deployments=[DEPLOYMENT], namespaces=[{"metadata": {"name": "shop", "resourceVersion": "1"}}])
     with following(world, "deployments", "namespaces") as (cache, _):
-        assert cache.wait_synced(5)
+        assert cache.wait_synced(HUNG)
         assert cache.namespace("shop") is not None
         gone = {"type": "DELETED", "object": {**DEPLOYMENT, **meta("api", 12)}}
         more = {"type": "ADDED", "object": {**DEPLOYMENT, **meta("web", 13)}}

@@ -13,6 +13,7 @@ from ballast.base.errors import ClusterError, NotFound, TooManyRequests, Unreach
 from ballast.cluster.node_writes import node_metadata, replace_taints
 from ballast.cluster.write import MERGE_PATCH, Result, Write, WriteOutcome, WriteTarget
 from ballast.cluster.writer import AT_ONCE, BURST, LONGEST_HOLD, MOST_AT_ONCE, EmergencyWriter, Pace
+from ballast_lab.harness.waiting import HUNG
 from tests.worlds.clock import FakeClock
 from tests.worlds.kube_api import FakeApi
 from tests.worlds.writing import WriterRig, raising
@@ -352,7 +353,7 @@ def test_eight_writes_of_an_emergency_are_under_way_at_once() -> None:
         with lock:
             now[0] += 1
             most[0] = max(most[0], now[0])
-        together.wait(60)
+        together.wait(HUNG)
         with lock:
             now[0] -= 1
 
@@ -368,7 +369,7 @@ def test_slow_writes_of_an_emergency_are_as_many_at_once_as_the_rate_needs() -> 
     rig.api.before = lambda *_: rig.clock.advance(0.2)
     assert rig.all(1)[0].done
     together = threading.Barrier(20)
-    rig.api.before = lambda *_: together.wait(60)
+    rig.api.before = lambda *_: together.wait(HUNG)
     assert all(outcome.done for outcome in rig.all(20))
     rig.api.before = lambda *_: rig.clock.advance(60)
     assert rig.all(1)[0].done
@@ -401,21 +402,21 @@ def test_an_emergency_finishes_with_the_writer() -> None:
 
     def before(*_: Any) -> None:
         begun.release()
-        finishing.wait(30)
+        finishing.wait(HUNG)
 
     rig.api.before = before
     answers: list[list[WriteOutcome]] = []
     emergency = threading.Thread(target=lambda: answers.append(rig.all(PLENTY)))
     emergency.start()
     for _ in range(AT_ONCE):
-        assert begun.acquire(timeout=60)
+        assert begun.acquire(timeout=HUNG)
     ending = threading.Thread(target=rig.writer.finish, args=[10.0])
     ending.start()
     while not rig.writer._finished.is_set():
         ending.join(0.01)
     finishing.set()
-    ending.join(60)
-    emergency.join(60)
+    ending.join(HUNG)
+    emergency.join(HUNG)
     done = [outcome for outcome in answers[0] if outcome.done]
     assert len(rig.api.writes) == len(done) == AT_ONCE
 

@@ -7,8 +7,9 @@ import pytest
 from ballast.jobs.batch.held_pods import PATIENCE
 from ballast.placement.reservations import Purpose
 from ballast.runtime.daemon import Daemon
+from ballast_lab.harness.waiting import until
 from tests.worlds.batching import GATE, SHOP, batching, create, cycle, found, gates, pod, seen
-from tests.worlds.daemons import POD, Rig, condition, get, metric, until, verbose
+from tests.worlds.daemons import POD, Rig, condition, get, metric, verbose
 
 pytestmark = pytest.mark.slow
 

@@ -6,8 +6,9 @@ import pytest
 
 from ballast.base.errors import ClusterError
 from ballast.runtime.daemon import Daemon
+from ballast_lab.harness.waiting import until
 from tests.worlds.batching import GATE, batching, create, cycle, found, gates, pod, seen
-from tests.worlds.daemons import POD, Rig, condition, until
+from tests.worlds.daemons import POD, Rig, condition
 
 pytestmark = pytest.mark.slow
 

@@ -15,7 +15,8 @@ from ballast.eviction.gate import NAMES
 from ballast.planners.built_in import planner
 from ballast.planning.request import PlansRequest, PlansResponse
 from ballast.runtime.daemon import Daemon
-from tests.worlds.daemons import NODE, POD, Rig, condition, get, metric, rig, until, verbose
+from ballast_lab.harness.waiting import HUNG, until
+from tests.worlds.daemons import NODE, POD, Rig, condition, get, metric, rig, verbose
 
 pytestmark = pytest.mark.slow
 
@@ -32,7 +33,7 @@ STOCK = "default-scheduler"
 def evicting(calm: Rig, mode: str = "on", *, cycles: int = 5, steered: bool = True, **settings: str) -> Daemon:
     """A daemon whose nodes have been hot for some windows, which now may act."""
     daemon = calm.daemon(EVICTION__MODE=mode, **(HOT | settings))
-    assert daemon.context.workloads.wait_synced(20)
+    assert daemon.context.workloads.wait_synced(HUNG)
     until(lambda: daemon.context.switches.paused("eviction") is None, "the switches")
     if steered:
         daemon.extender.reservations._asked[STOCK] = daemon.context.clock.monotonic()
@@ -177,7 +178,7 @@ def test_relieve_alone_says_too_that_the_landing_is_not_steered(calm: Rig) -> No
 def test_a_pause_stops_plans_and_says_so(calm: Rig) -> None:
     calm.put_config_map("ballast-switches", {"paused.eviction": "true"})
     daemon = calm.daemon(EVICTION__MODE="on", **HOT)
-    assert daemon.context.workloads.wait_synced(20)
+    assert daemon.context.workloads.wait_synced(HUNG)
     until(lambda: "paused.eviction" in (daemon.context.switches.paused("eviction") or ""), "the switch")
     for _ in range(5):
         calm.advance()

@@ -14,7 +14,7 @@ from ballast.runtime.build_context import StateSaver
 from ballast.runtime.health import PATIENCE, Health, Loop, LoopKind
 from ballast.runtime.scheduler import GridTrigger, JobScheduler
 from ballast.serving.board import CycleRecord
-from tests.unit.cluster.test_following import until
+from ballast_lab.harness.waiting import HUNG, until
 from tests.worlds.clock import FakeClock
 
 
@@ -99,7 +99,7 @@ def test_a_cycle_that_still_runs_is_not_started_again_and_that_is_counted() -> N
 
     def slow() -> str:
         runs.append(1)
-        release.wait(20)
+        release.wait(HUNG)
         return ""
 
     jobs = JobScheduler(SystemClock(), metrics, lambda record: None)
@@ -112,7 +112,7 @@ def test_a_cycle_that_still_runs_is_not_started_again_and_that_is_counted() -> N
 
     metrics.cycles_missed.labels = noticed  # type: ignore[method-assign,assignment]
     jobs.start()
-    assert skipped.wait(60)
+    assert skipped.wait(HUNG)
     assert len(runs) == 1
     release.set()
     jobs.stop()
@@ -148,7 +148,7 @@ def test_a_defect_is_told_and_the_next_save_is_tried() -> None:
         saving.start()
         for _ in range(2):
             saving.ask()
-            assert called.acquire(timeout=60)
+            assert called.acquire(timeout=HUNG)
         assert saving.alive
         saving.stop()
     assert [line["log_level"] for line in lines if "exc_info" in line] == ["error"]

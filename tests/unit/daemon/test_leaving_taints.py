@@ -8,8 +8,9 @@ import pytest
 from ballast.model.shape import Shape
 from ballast.placement.reservations import Purpose, Reservation
 from ballast.runtime.daemon import Daemon
+from ballast_lab.harness.waiting import until
 from tests.unit.daemon.test_evicting import STOCK, cycle, evict, evicting, evictions
-from tests.worlds.daemons import NODE, Rig, condition, until
+from tests.worlds.daemons import NODE, Rig, condition
 
 pytestmark = pytest.mark.slow
 

@@ -8,8 +8,9 @@ import pytest
 
 from ballast.base.errors import ClusterError, Unreachable
 from ballast.runtime.daemon import Daemon
+from ballast_lab.harness.waiting import HUNG, until
 from tests.unit.daemon.test_evicting import HOT, STOCK
-from tests.worlds.daemons import Rig, get, until
+from tests.worlds.daemons import Rig, get
 
 pytestmark = pytest.mark.slow
 
@@ -57,7 +58,7 @@ def replica(calm: Rig, served: Served, *, leads: bool) -> Daemon:
     settings |= {"EVICTION__HIGH": "0.3", "EVICTION__LOW": "0.2", "EVICTION__TARGET_HIGH": "0.95"}
     daemon = calm.daemon(leads=leads, **settings)
     served.join(daemon)
-    assert daemon.context.workloads.wait_synced(20)
+    assert daemon.context.workloads.wait_synced(HUNG)
     until(lambda: daemon.context.switches.paused("eviction") is None, "the switches")
     return daemon
 

@@ -26,7 +26,7 @@ from ballast.planning.process import PlanningProcess
 from ballast.planning.request import PlansRequest, RequestedPlan, receive, send
 from ballast.planning.worker import answer
 from ballast.telemetry.pod_usage import PodAnswers
-from tests.worlds.daemons import until
+from ballast_lab.harness.waiting import HUNG, until
 
 pytestmark = pytest.mark.slow
 
@@ -178,7 +178,7 @@ def test_a_stop_ends_an_errand_under_way() -> None:
     thread.start()
     until(lambda: worker.pid, "a process")
     worker.stop()
-    thread.join(60)
+    thread.join(HUNG)
     assert told == ["Ballast is stopping"]
     with pytest.raises(WorkerError, match="stopping"):
         worker.ask(errand())

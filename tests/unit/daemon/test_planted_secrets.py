@@ -14,6 +14,7 @@ import requests
 
 from ballast.base import log
 from ballast.settings import explain
+from ballast_lab.harness.waiting import HUNG
 from ballast_lab.simulator.kube.kinds import BY_NAME
 from tests.worlds.daemons import Rig, get, rig
 from tests.worlds.http_server import Answer, Request, serving
@@ -155,7 +156,7 @@ def test_no_planted_secret_is_shown_anywhere(place: str, tmp_path: Path, told: i
         for body in (b"{}", b"{", b"[" * 9000, b'{"Pod": {"metadata": {"name": "x"}}, "NodeNames": ["a"]}'):
             for path in ("prioritize", "filter", "prioritize?profile=nonsense"):
                 address = f"{daemon.url}scheduler/PLANTEDextender/{path}"
-                answer = requests.post(address, body, headers={"content-type": "application/json"}, timeout=60)
+                answer = requests.post(address, body, headers={"content-type": "application/json"}, timeout=HUNG)
                 assert not PLANTED.search(answer.text)
         daemon.board.config = explain(one.environment(**overrides))
         for _ in range(3):

@@ -13,8 +13,9 @@ from ballast.jobs.power.build_power import findings
 from ballast.runtime.daemon import Daemon
 from ballast.settings import load
 from ballast_lab.demo import running as demo
+from ballast_lab.harness.waiting import until
 from ballast_lab.simulator.kube.kinds import BY_NAME
-from tests.worlds.daemons import OWN, condition, get, metric, until
+from tests.worlds.daemons import OWN, condition, get, metric
 from tests.worlds.plant import TARGETS, Plant, policy
 
 pytestmark = pytest.mark.slow

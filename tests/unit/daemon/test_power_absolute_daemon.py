@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 from ballast.runtime.daemon import Daemon
-from tests.worlds.daemons import Rig, condition, get, metric, until
+from ballast_lab.harness.waiting import until
+from tests.worlds.daemons import Rig, condition, get, metric
 from tests.worlds.plant import FEED, SIDE, TARGETS, Plant
 
 pytestmark = pytest.mark.slow

@@ -13,8 +13,6 @@ from ballast.power.controller_state import Reason
 from tests.worlds.power import examples, feeds, policy
 from tests.worlds.power_run import TICK, PowerRun
 
-pytestmark = pytest.mark.timeout(600)
-
 EACH = 50
 """Watts of a replica."""
 

@@ -7,8 +7,9 @@ import pytest
 import requests
 
 from ballast.runtime.daemon import Daemon
+from ballast_lab.harness.waiting import HUNG, until
 from ballast_lab.simulator.kube.kinds import BY_NAME
-from tests.worlds.daemons import POD, Rig, rig, until
+from tests.worlds.daemons import POD, Rig, rig
 
 pytestmark = pytest.mark.slow
 
@@ -59,7 +60,7 @@ def waiting(rig: Rig) -> dict[str, Any]:
 def points(daemon: Daemon, pod: dict[str, Any], names: list[str]) -> dict[str, int]:
     body = {"Pod": pod, "Nodes": None, "NodeNames": names}
     url = daemon.url.rstrip("/") + "/scheduler/prioritize?profile=dominant-residual"
-    answer = requests.post(url, json=body, timeout=60)
+    answer = requests.post(url, json=body, timeout=HUNG)
     assert answer.status_code == 200, answer.text
     return {each["Host"]: each["Score"] for each in answer.json()}
 

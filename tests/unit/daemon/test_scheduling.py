@@ -10,7 +10,8 @@ from ballast.base.errors import SettingsError
 from ballast.runtime.daemon import Daemon
 from ballast.settings.plain_parts import HttpSettings
 from ballast_lab.harness.process import free_port
-from tests.worlds.daemons import POD, Rig, condition, get, metric, until
+from ballast_lab.harness.waiting import HUNG, until
+from tests.worlds.daemons import POD, Rig, condition, get, metric
 
 pytestmark = pytest.mark.slow
 
@@ -19,7 +20,7 @@ ASKING = {"metadata": {"name": "asking", "namespace": "default", "uid": "asking"
 
 def ask(daemon: Daemon, names: list[str], query: str = "") -> requests.Response:
     address = f"{daemon.url}scheduler/prioritize{query}"
-    return requests.post(address, json={"Pod": ASKING, "Nodes": None, "NodeNames": names}, timeout=60)
+    return requests.post(address, json={"Pod": ASKING, "Nodes": None, "NodeNames": names}, timeout=HUNG)
 
 
 def chosen(answer: requests.Response) -> str:
@@ -43,7 +44,7 @@ def test_a_decision_counts_until_the_pod_is_gone(calm: Rig) -> None:
     until(lambda: any(each.uid == pod["metadata"]["uid"] for each in daemon.context.cache.pods()), "the pod is seen")
     until(lambda: daemon.extender._assumed.waiting(pod["metadata"]["uid"]))
     args = {"Pod": pod, "NodeNames": calm.names}
-    answer = requests.post(f"{daemon.url}scheduler/prioritize", json=args, timeout=60)
+    answer = requests.post(f"{daemon.url}scheduler/prioritize", json=args, timeout=HUNG)
     assert chosen(answer) in calm.names
     assert metric(daemon, "ballast_extender_assumed") == 1.0
     calm.cluster.resources.delete(POD, "default", "big")
@@ -81,18 +82,18 @@ def test_the_extender_may_listen_alone(calm: Rig) -> None:
     assert ask(daemon, calm.names).status_code == 404
     alone = f"http://127.0.0.1:{port}"
     args = {"Pod": ASKING, "NodeNames": calm.names}
-    assert requests.post(f"{alone}/scheduler/filter", json=args, timeout=60).json()["NodeNames"] == calm.names
-    assert requests.get(f"{alone}/watcher", timeout=60).status_code == 404
+    assert requests.post(f"{alone}/scheduler/filter", json=args, timeout=HUNG).json()["NodeNames"] == calm.names
+    assert requests.get(f"{alone}/watcher", timeout=HUNG).status_code == 404
 
 
 def test_probes_have_a_port_of_their_own(calm: Rig) -> None:
     daemon = calm.daemon()
     alone = f"http://127.0.0.1:{daemon.health_port}"
     assert daemon.health_port not in (0, daemon.port)
-    assert requests.get(f"{alone}/livez", timeout=60).text == "ok\n"
-    assert requests.get(f"{alone}/readyz?verbose", timeout=60).status_code in (200, 503)
+    assert requests.get(f"{alone}/livez", timeout=HUNG).text == "ok\n"
+    assert requests.get(f"{alone}/readyz?verbose", timeout=HUNG).status_code in (200, 503)
     for path in ("/", "/metrics", "/watcher", "/api/v1/nodes", "/scheduler/filter"):
-        assert requests.get(f"{alone}{path}", timeout=60).status_code == 404
+        assert requests.get(f"{alone}{path}", timeout=HUNG).status_code == 404
     assert get(daemon, "/livez").status_code == 200
 
 

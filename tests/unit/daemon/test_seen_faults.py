@@ -11,9 +11,10 @@ from ballast.cluster.conditions import Conditions
 from ballast.jobs.power.policy_conditions import report_conditions
 from ballast.jobs.power.tick_report import Inputs, TickContext, TickReport
 from ballast.telemetry.feeds.budget_feed import Watts
+from ballast_lab.harness.waiting import HUNG, until
 from ballast_lab.pages.doctor import SEEN
 from ballast_lab.simulator.kube.kinds import BY_NAME
-from tests.worlds.daemons import NODE, WINDOW, Rig, condition, until
+from tests.worlds.daemons import NODE, WINDOW, Rig, condition
 from tests.worlds.power import policy
 
 pytestmark = pytest.mark.slow
@@ -57,7 +58,7 @@ def test_a_budget_that_can_never_be_met_is_said(calm: Rig) -> None:
     meta = {"name": "all", "namespace": "default"}
     calm.cluster.resources.create(kind, "default", {"metadata": meta, "spec": spec})
     daemon = calm.daemon(EVICTION__MODE="dry-run")
-    assert daemon.context.workloads.wait_synced(20)
+    assert daemon.context.workloads.wait_synced(HUNG)
     until(lambda: daemon.context.switches.paused("eviction") is None, "the switches")
     calm.advance()
     calm.watch(daemon)

@@ -6,8 +6,9 @@ import requests
 
 from ballast.extender.sibling_usage import EACH, means, members
 from ballast.model.pod import Owner, Pod
+from ballast_lab.harness.waiting import HUNG, until
 from tests.unit.daemon.test_scheduling import waiting
-from tests.worlds.daemons import POD, Rig, until
+from tests.worlds.daemons import POD, Rig
 from tests.worlds.snapshots import TIME, pod
 
 pytestmark = pytest.mark.slow
@@ -51,7 +52,7 @@ def test_the_use_of_siblings_is_known_once_pods_are_in_flight(calm: Rig) -> None
     args = {"Pod": asking, "Nodes": None, "NodeNames": calm.names}
 
     def decides() -> bool:
-        requests.post(f"{daemon.url}scheduler/prioritize?profile=least-allocated", json=args, timeout=60)
+        requests.post(f"{daemon.url}scheduler/prioritize?profile=least-allocated", json=args, timeout=HUNG)
         return daemon.extender.in_use()
 
     until(decides, "it decides")

@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from tests.worlds.daemons import CONFIG_MAP, LOAD, OWN, POD, SCORE, WINDOW, Rig, metric, until, verbose, watcher
+from ballast_lab.harness.waiting import until
+from tests.worlds.daemons import CONFIG_MAP, LOAD, OWN, POD, SCORE, WINDOW, Rig, metric, verbose, watcher
 
 pytestmark = pytest.mark.slow
 

@@ -12,8 +12,9 @@ from ballast.cli.observing.remote import find
 from ballast.cli.observing.status import look
 from ballast.cli.place import Place
 from ballast.runtime.daemon import Daemon
+from ballast_lab.harness.waiting import HUNG, until
 from tests.unit.daemon.test_evicting import HOT, STOCK
-from tests.worlds.daemons import OWN, POD, Rig, get, until
+from tests.worlds.daemons import OWN, POD, Rig, get
 
 pytestmark = pytest.mark.slow
 
@@ -38,7 +39,7 @@ def replica(calm: Rig, number: int, *, leads: bool) -> Daemon:
         for key, value in (("POD_IP", "127.0.0.1"), ("POD_NAME", name), ("POD_NAMESPACE", OWN)):
             environment.setenv(key, value)
         daemon = calm.daemon(leads=leads, **settings)
-    assert daemon.context.workloads.wait_synced(20)
+    assert daemon.context.workloads.wait_synced(HUNG)
     until(lambda: daemon.context.switches.paused("eviction") is None, "the switches")
     return daemon
 
@@ -129,7 +130,7 @@ def test_two_replicas_say_the_same_through_evictions_and_changes_of_leader(calm:
             until(leader.context.leadership.is_leader, "leading")
             until(lambda number=number: calm.leader_endpoint() == f"ballast-{number % 2}", "the endpoint")
     asker.ended.set()
-    asker.join(60)
+    asker.join(HUNG)
     assert asker.false == []
     assert asker.asked > 0
     print(f"{questions + asker.asked} answers, {asker.missing} of them 503")

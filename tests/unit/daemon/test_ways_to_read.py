@@ -9,8 +9,9 @@ import pytest
 from ballast.scoring import crane
 from ballast.scoring.strategy import NAMES
 from ballast.windows import band
+from ballast_lab.harness.waiting import until
 from tests.unit.daemon.test_scheduling import ask, chosen, waiting
-from tests.worlds.daemons import SCORE, Rig, get, metric, until
+from tests.worlds.daemons import SCORE, Rig, get, metric
 
 pytestmark = pytest.mark.slow
 

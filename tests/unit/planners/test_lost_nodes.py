@@ -61,3 +61,14 @@ def test_the_reserve_stands_as_if_each_node_was_looked_at_alone() -> None:
         assert reserve_.stands(room, every_node(room.placement.layout)) == alone, seed
         stood += alone
     assert 0 < stood < WORLDS
+
+
+@pytest.mark.parametrize(
+    ("now", "peak", "fits"), [(0.5, 0.6, True), (0.6, 0.5, True), (0.5, 0.7, False), (0.7, 0.5, False)]
+)
+def test_room_has_to_be_there_now_and_at_the_peak_of_the_day(now: float, peak: float, fits: bool) -> None:
+    """A pod that takes a tenth of a node, below a ceiling of 0.75."""
+    arranged = a_layout([a_node("n1"), a_node("n2")], [a_pod("p", 1, 1, on="n1")], load=np.full((2, 2), now))
+    room = RoomLeft.of(standing_of(arranged, ceiling=0.75), np.ones(1, bool), np.full((2, 2), peak))
+    room.peak[:], room.used[:], room.at_peak[:] = peak, 1.0, 1.0
+    assert room.open_among(0, np.array([1])).tolist() == [fits]

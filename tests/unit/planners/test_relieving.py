@@ -69,6 +69,17 @@ def test_nothing_is_done_at_the_threshold_or_without_knowledge() -> None:
     assert len(run([a_node("n1"), a_node("n2")], pods, load=np.array([[0.9, np.nan], [0.1, 0.1]]))[0]) == 3
 
 
+def test_a_pod_of_unknown_use_of_anything_is_not_moved() -> None:
+    """Its memory would land somewhere without being seen."""
+    pods = [a_pod(f"p{i}", 1, 0.1, "n1") for i in range(9)]
+    layout = a_layout([a_node("n1"), a_node("n2")], pods)
+    layout.used[0, 1] = np.nan
+    thresholds = Thresholds.absolute(layout.load, HIGH, LOW, layout.resources)
+    standing = standing_of(layout, CEILING)
+    steps = relieve(standing, everybody(layout), every_node(layout), lambda pod, target: None, thresholds)
+    assert [step.pod for step in steps] == [1, 2, 3]
+
+
 def test_deviation_looks_at_the_mean_of_the_pool() -> None:
     load = np.array([[0.9], [0.5], [0.4], [0.2]])
     pool = np.array([0, 0, 1, 1])

@@ -4,15 +4,12 @@ import random
 from collections import defaultdict
 from math import ceil, floor
 
-import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from ballast.power.allocation import AllocationTarget, allocate
 from tests.worlds.power import at, examples, targets
-
-pytestmark = pytest.mark.timeout(600)
 
 deltas = st.integers(-60, 60)
 flags = st.booleans()

@@ -15,8 +15,6 @@ from ballast.power.policy import PowerPolicy
 from ballast.power.sections import Rounding
 from tests.worlds.power import TICK, WINDOW, examples, feeds, follow, junk, members, policy, power, rig, samples, totals
 
-pytestmark = pytest.mark.timeout(600)
-
 SETTLE = WINDOW // TICK + 2
 STEPS = {
     "plain": {},

@@ -12,8 +12,6 @@ from ballast.power.within_budget import fill, shed, watts_of, within_bounds
 from tests.unit.power import plain_allocation as plain
 from tests.worlds.power import examples
 
-pytestmark = pytest.mark.timeout(600)
-
 WATTS = [Fraction(1), Fraction(25), Fraction(101, 2), Fraction(100, 3)]
 HUGE = Fraction(10**17 + 1, 7)
 WEIGHTS = [Fraction(0), Fraction(1, 10), Fraction(1), Fraction(7, 2)]

@@ -5,6 +5,8 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
+from ballast_lab.harness.waiting import HUNG
+
 
 @dataclass(frozen=True)
 class Answer:
@@ -19,7 +21,7 @@ class Answer:
 
 def ask(port: int, path: str, method: str = "GET", body: bytes | None = None, **headers: str) -> Answer:
     """One request on a connection of its own; header names with `_` for `-`."""
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=HUNG)
     try:
         named = {name.replace("_", "-"): value for name, value in headers.items()}
         connection.request(method, path, body=body, headers=named)

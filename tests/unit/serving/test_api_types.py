@@ -10,12 +10,13 @@ import pytest
 from ballast.eviction.gate import NAMES
 from ballast.runtime.daemon import Daemon
 from ballast.serving.openapi import ANSWERS, DOCUMENT
+from ballast_lab.harness.waiting import HUNG, until
 from ballast_lab.simulator.kube.kinds import BY_NAME
 from tests.unit.serving.client import ask
 from tests.unit.serving.test_api import acting_board
 from tests.worlds import acting
 from tests.worlds.board import serving
-from tests.worlds.daemons import Rig, get, rig, until
+from tests.worlds.daemons import Rig, get, rig
 
 pytestmark = pytest.mark.slow
 
@@ -104,7 +105,7 @@ def running(one: Rig) -> Daemon:
         EVICTION__TARGET_HIGH="0.5",
         EVICTION__RATE="20/1h",
     )
-    assert found.context.workloads.wait_synced(20)
+    assert found.context.workloads.wait_synced(HUNG)
     until(lambda: found.context.switches.paused("eviction") is None, "the switches")
     found.extender.reservations._asked["default-scheduler"] = found.context.clock.monotonic()
     for step in range(8):

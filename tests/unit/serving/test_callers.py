@@ -20,6 +20,7 @@ from ballast.serving.server import Server
 from ballast.serving.web_apps import create_app
 from ballast.settings import HttpSettings
 from ballast.settings.plain_parts import ExtenderSettings
+from ballast_lab.harness.waiting import HUNG
 from tests.unit.serving.client import Answer, ask
 from tests.unit.serving.test_extender import FORMS, Fake
 from tests.worlds.board import LOOPBACK, board_of
@@ -103,7 +104,7 @@ def test_a_path_that_only_resembles_the_extender_s_is_unknown(place: str, with_t
 
 def test_no_body_is_read_of_a_stranger(with_token: ExtenderSettings) -> None:
     with serving(with_token) as port:
-        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=HUNG)
         connection.putrequest("POST", "/scheduler/prioritize")
         connection.putheader("content-type", "application/json")
         connection.putheader("content-length", "60000000")
@@ -162,7 +163,7 @@ def test_certificates_are_asked_of_schedulers_alone(token: bool, tmp_path: Path)
         authority.configure_trust(context)
         if who is not None:
             who.issue_cert("kube-scheduler").configure_cert(context)
-        connection: Any = http.client.HTTPSConnection("localhost", port, timeout=60, context=context)
+        connection: Any = http.client.HTTPSConnection("localhost", port, timeout=HUNG, context=context)
         try:
             body = ARGS if method == "POST" else None
             connection.request(method, path, body, {"content-type": "application/json", **headers})
@@ -198,7 +199,7 @@ def test_of_certificates_only_those_of_the_newest_ca_that_are_valid_now_count(tm
         context = ssl.create_default_context()
         authority.configure_trust(context)
         who.configure_cert(context)
-        connection = http.client.HTTPSConnection("localhost", port, timeout=60, context=context)
+        connection = http.client.HTTPSConnection("localhost", port, timeout=HUNG, context=context)
         try:
             connection.request("POST", "/scheduler/prioritize", ARGS, {"content-type": "application/json"})
             return connection.getresponse().status

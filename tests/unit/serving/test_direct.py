@@ -16,9 +16,9 @@ from ballast.base.body_budget import BodiesInFlight, BodyBudget
 from ballast.base.metrics import Metrics
 from ballast.serving.server import Server
 from ballast.serving.web_apps import create_app
+from ballast_lab.harness.waiting import HUNG, until
 from tests.unit.serving.test_extender import FORMS, POD, Fake
 from tests.worlds.board import LOOPBACK, board_of
-from tests.worlds.daemons import until
 
 NAMES = json.dumps(FORMS[0]).encode()
 LONG = json.dumps({"Pod": POD, "NodeNames": [f"node-{number:05d}.internal" for number in range(8000)]}).encode()
@@ -30,7 +30,7 @@ def serving(fake: Fake) -> Iterator[tuple["Client", BodyBudget]]:
     app = create_app(board_of(None), Metrics(), fake)
     server = Server(app, LOOPBACK)
     try:
-        with socket.create_connection(("127.0.0.1", server.start()), timeout=30) as connection:
+        with socket.create_connection(("127.0.0.1", server.start()), timeout=HUNG) as connection:
             yield Client(connection), app.state.take.__self__.bodies
     finally:
         server.stop()

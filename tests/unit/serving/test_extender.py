@@ -22,6 +22,7 @@ from ballast.serving.extender_wire import MOST_NAMES, MOST_NODES, prioritize_arg
 from ballast.serving.host_index import Hosts, compact
 from ballast.serving.server import Server
 from ballast.serving.web_apps import create_app
+from ballast_lab.harness.waiting import HUNG
 from tests.unit.serving.client import Answer, ask
 from tests.worlds.board import LOOPBACK, board_of
 
@@ -405,7 +406,7 @@ def test_bodies_without_an_end_leave_room_for_short_ones(monkeypatch: pytest.Mon
     size = 20 * 1024 * 1024
     with serving(Fake(), metrics) as port, ExitStack() as stack:
         for _ in range(5):
-            client = stack.enter_context(socket.create_connection(("127.0.0.1", port), timeout=60))
+            client = stack.enter_context(socket.create_connection(("127.0.0.1", port), timeout=HUNG))
             with suppress(ConnectionError):  # a refused body's connection is closed
                 client.sendall(head % (size + 1) + b" " * size)
         answers = [post(port, "/scheduler/prioritize", FORMS[0]).status for _ in range(3)]

@@ -23,6 +23,7 @@ from ballast.serving.refusals import Refusals
 from ballast.serving.server import Server
 from ballast.serving.web_apps import MAX_BODY, create_app
 from ballast.settings.plain_parts import HttpSettings
+from ballast_lab.harness.waiting import HUNG
 from tests.unit.serving.client import ask
 from tests.worlds.board import LOOPBACK, board_of, fleet, serving, snapshot
 from tests.worlds.clock import FakeClock
@@ -89,7 +90,7 @@ def test_a_client_that_does_not_take_its_answer_is_dropped(monkeypatch: pytest.M
     board = board_of(fleet(20_000))
     with serving(board) as port, dial(port, receive_buffer=4096) as client:
         client.sendall(b"GET /watcher HTTP/1.1\r\nhost: x\r\n\r\n")
-        assert dropped.wait(60)
+        assert dropped.wait(HUNG)
         assert board.rendered is not None
         assert len(drained(client)) < len(board.rendered.watcher["15m", False].plain())
 
@@ -139,10 +140,10 @@ def test_stop_does_not_wait_for_idle_or_stuck_clients(monkeypatch: pytest.Monkey
     port = server.start()
     with dial(port), dial(port) as hanging:
         hanging.sendall(b"POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 5\r\n\r\n")
-        assert entered.wait(60)
+        assert entered.wait(HUNG)
         stopper = threading.Thread(target=server.stop)
         stopper.start()
-        stopper.join(60)
+        stopper.join(HUNG)
         assert not stopper.is_alive()
     server.stop()
     assert not server.alive

@@ -17,6 +17,7 @@ from ballast.base.text import without_secrets
 from ballast.power.feed_spec import FeedSpec
 from ballast.telemetry.feeds.power_feed import access, read_headers
 from ballast.telemetry.http import HttpAccess, HttpSession, basic
+from ballast_lab.harness.waiting import HUNG
 from tests.worlds.http_server import Answer, Request, serving
 
 SECRET = 'S3cr3t/"+token=='
@@ -47,7 +48,7 @@ def echo(status: int) -> Callable[[Request], Answer]:
 def test_a_refusal_that_repeats_a_secret_is_masked(status: int, query: str, access: HttpAccess) -> None:
     with serving(echo(status)) as server:
         url = server.url + "/watts" + query
-        session = HttpSession(url, part="BALLAST_POWER__", timeout=10, access=access)
+        session = HttpSession(url, part="BALLAST_POWER__", timeout=HUNG, access=access)
         try:
             said = session.get(url).decode()
         except BallastError as error:
@@ -78,7 +79,7 @@ def test_a_proxy_that_repeats_its_password_is_masked(
         for name in ("no_proxy", "NO_PROXY"):
             monkeypatch.delenv(name, raising=False)
         monkeypatch.setenv("http_proxy", server.url.replace("//", f"//{user}@"))
-        session = HttpSession("http://prometheus.example", part="BALLAST_PROMETHEUS__", timeout=10)
+        session = HttpSession("http://prometheus.example", part="BALLAST_PROMETHEUS__", timeout=HUNG)
         try:
             said = session.get("http://prometheus.example/api/v1/query").decode()
             assert (status, shape) == (200, "text") or "********" in said
@@ -93,7 +94,7 @@ def test_a_proxy_that_repeats_its_password_is_masked(
 def test_the_words_of_an_error_are_masked_as_plain_text_is() -> None:
     words = "upstream http://prom:PASSWORDTOK@10.0.0.1 was sent password=PASSWORDTOK and Bearer PASSWORDTOK"
     with serving(lambda request: Answer(json.dumps({"status": "error", "error": words}).encode(), 422)) as server:
-        session = HttpSession(server.url, part="BALLAST_PROMETHEUS__", timeout=10)
+        session = HttpSession(server.url, part="BALLAST_PROMETHEUS__", timeout=HUNG)
         with pytest.raises(BallastError, match=r"upstream http://\*+@10\.0\.0\.1 was sent") as refused:
             session.get(server.url)
         session.close()
@@ -103,7 +104,7 @@ def test_the_words_of_an_error_are_masked_as_plain_text_is() -> None:
 def test_an_unreachable_address_is_named_without_its_query() -> None:
     url = "http://user:PASSWORDTOK@127.0.0.1:1/watts?token=QUERYSECRETTOK#FRAGMENTTOK"
     with pytest.raises(BallastError, match=r"http://127\.0\.0\.1:1/watts cannot be reached") as refused:
-        HttpSession(url, part="BALLAST_POWER__", timeout=2).get(url)
+        HttpSession(url, part="BALLAST_POWER__", timeout=HUNG).get(url)
     assert "TOK" not in str(refused.value)
 
 
@@ -114,7 +115,7 @@ def test_short_secrets_do_not_spoil_every_word() -> None:
 def test_an_answer_is_left_as_it_is() -> None:
     body = b'{"status":"success","data":{"node":"production-1"}}'
     with serving(lambda request: Answer(body)) as server:
-        session = HttpSession(server.url, part="P__", timeout=10, access=HttpAccess(headers={"X-Org": "production"}))
+        session = HttpSession(server.url, part="P__", timeout=HUNG, access=HttpAccess(headers={"X-Org": "production"}))
         assert session.get(server.url) == body
         session.close()
 
@@ -123,7 +124,7 @@ def test_an_answer_is_left_as_it_is() -> None:
 def test_no_error_of_a_library_stands_behind_what_is_raised(error: type[Exception]) -> None:
     """A traceback shows the whole chain, and those of libraries carry the address that was asked."""
     url = "http://127.0.0.1:1/watts?token=QUERYSECRETTOK"
-    session = HttpSession(url, part="P__", timeout=2)
+    session = HttpSession(url, part="P__", timeout=HUNG)
     with RequestsMock() as mock:
         mock.add("GET", url, body=error(f"Max retries exceeded with {url}"))
         with pytest.raises(BallastError) as raised:
@@ -162,7 +163,7 @@ def test_a_feed_shows_its_token_and_headers_and_follows_their_files(tmp_path: Pa
     headers.write_text("X-Key: one")
     with serving(lambda request: Answer(b"{}")) as server:
         spec = FeedSpec(url=server.url, tokenFile=str(token), headersFile=str(headers))
-        session = HttpSession(server.url, part="the feed's ", timeout=10, access=access(spec, "the feed's "))
+        session = HttpSession(server.url, part="the feed's ", timeout=HUNG, access=access(spec, "the feed's "))
         session.get(server.url)
         token.write_text("second one")
         headers.write_text("X-Key: two")
@@ -187,7 +188,7 @@ def test_a_feed_over_tls_is_verified_by_its_own_ca(tmp_path: Path) -> None:
         url = server.url.replace("http://127.0.0.1", "https://localhost")
         for file, trusted in ((None, False), (str(tmp_path / "ca.crt"), True)):
             spec = FeedSpec(url=url, caFile=file)
-            session = HttpSession(url, part="the feed's ", timeout=20, access=access(spec, "the feed's "))
+            session = HttpSession(url, part="the feed's ", timeout=HUNG, access=access(spec, "the feed's "))
             if trusted:
                 assert session.get(url) == b"{}"
             else:

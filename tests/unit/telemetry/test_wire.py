@@ -26,6 +26,7 @@ from ballast.telemetry.http import HttpSession
 from ballast.telemetry.node_names import NodeNames
 from ballast.telemetry.prometheus_client import Grid, PrometheusClient
 from ballast.telemetry.prometheus_source import PrometheusSource
+from ballast_lab.harness.waiting import HUNG
 
 NOW = Grid(1_700_000_000.0, 1.0, 1)
 OK = b'{"status":"success","data":{"resultType":"vector","result":[]}}'
@@ -199,7 +200,7 @@ class Socket:
                 for piece in self._pieces:
                     connection.sendall(piece)
                 if self._hold:
-                    self._done.wait(20)
+                    self._done.wait(HUNG)
             except OSError:
                 pass
 
@@ -279,7 +280,7 @@ def test_a_small_answer_that_unpacks_to_a_large_one_is_not_swallowed(plain: HTTP
 def test_half_an_answer_is_no_answer(piece: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(wire_module, "_ATTEMPTS", 1)
     server = Socket(b"HTTP/1.1 200 OK\r\n" + piece)
-    wire = HttpSession(server.url, part="BALLAST_PROMETHEUS__", timeout=2)
+    wire = HttpSession(server.url, part="BALLAST_PROMETHEUS__", timeout=HUNG)
     with pytest.raises(SourceUnavailable, match=r"\(the answer ended early\)"):
         wire.get(server.url)
     wire.close()
@@ -383,7 +384,7 @@ def test_bodies_are_kept_as_they_came(plain: HTTPServer) -> None:
 
 def test_the_library_gives_back_the_undecoded_answer(plain: HTTPServer) -> None:
     plain.expect_request("/api/v1/query").respond_with_data(OK)
-    session = HttpSession(plain.url_for("/"), part="BALLAST_PROMETHEUS__", timeout=4)
+    session = HttpSession(plain.url_for("/"), part="BALLAST_PROMETHEUS__", timeout=HUNG)
     with PrometheusConnect(plain.url_for("").rstrip("/"), session=session, method="POST") as connection:
         assert connection.custom_query("up").content == OK
 

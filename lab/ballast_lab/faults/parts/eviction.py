@@ -63,7 +63,7 @@ class Eviction(Part):
         self.api.delete(self._deployments)
         self.api.delete(self._pods, {"gracePeriodSeconds": 0})
         self._deploy()
-        eventually("all pods are new and Ready", self._fresh, within=60, every=0.3)
+        eventually("all pods are new and Ready", self._fresh, every=0.3)
         self.turn += 1
         for number, name in enumerate(self.nodes):
             slot = "in" if (number < 2) == (self.turn % 2 == 0) else "out"

@@ -15,6 +15,7 @@ from ballast.cluster.objects.decoding import POOL_BYTES, Pool, Reader, Shared, p
 from ballast.cluster.objects.object_budget import IN_ALL, LARGEST, OF_NAMESPACE, ORDINARY, ObjectBudget, too_large
 from ballast.cluster.workload_cache import reader as reader_of
 from ballast.model.template import OPAQUE, PLAIN
+from ballast_lab.harness.waiting import HUNG
 from tests.unit.cluster import fat
 from tests.worlds.http_server import Answer, Request, serving
 
@@ -167,7 +168,7 @@ def test_a_process_that_lists_fat_pods_stays_small() -> None:
 
     with serving(answer) as server:
         command = [sys.executable, "-m", "tests.unit.cluster.fat", server.url, "whole"]
-        found = json.loads(subprocess.run(command, capture_output=True, check=True, timeout=300).stdout)
+        found = json.loads(subprocess.run(command, capture_output=True, check=True, timeout=HUNG).stdout)
     assert found["pods"] == 60
     assert found["opaque"]["tenant"] >= 50
     assert found["peak"] < 150
