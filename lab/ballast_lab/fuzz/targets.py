@@ -288,9 +288,9 @@ TARGETS: Mapping[str, Target] = {
         _lines("time,watts\n1700000000,100\n1700000060,90.5\n", "time,watts\n2023-11-14T22:13:20Z,1e3\n"),
         (BallastError,),
     ),
-    "feed path": Target(_text(power_feed.steps), _lines("$.site.power[0].watts", "{.a.b}"), (BallastError,)),
+    "feed path": Target(_text(power_feed.compile_path), _lines("$.site.power[0].watts", "{.a.b}"), (BallastError,)),
     "schedule": Target(
-        lambda body: power_schedule._of_document(body, ["rows"], _SCHEDULE),
+        lambda body: power_schedule._of_document(body, power_feed.compile_path("rows"), _SCHEDULE),
         [_json({"rows": [{"time": NOW, "watts": 100}, [NOW + 60, "90.5"]]})],
         (ValueError,),
     ),
