@@ -398,7 +398,7 @@ def compile_path(path: str) -> ParsedResult:
         text = re.sub(r"(\[\d+\])|([^.\[\]]+)", lambda step: step[1] or json.dumps(step[2]), text)
     try:
         return jmespath.compile(text or "@")
-    except JMESPathError as error:
+    except (JMESPathError, RecursionError) as error:
         raise SettingsError(
             f"jsonPath {path!r}: expected a dotted path such as $.site.power[0].watts, or a JMESPath expression such "
             f"as sum(meters[].watts) ({str(error).splitlines()[0]})"
