@@ -42,6 +42,7 @@ def installed(cluster: ControlPlane) -> Iterator[Installed]:
     uninstall(cluster, values)
 
 
+@pytest.mark.nightly
 def test_small_first_behind_the_gate_places_many_more_pods(
     cluster: ControlPlane, installed: Installed, tmp_path: Path
 ) -> None:
@@ -64,6 +65,7 @@ def test_small_first_behind_the_gate_places_many_more_pods(
     assert sum(ours) >= 1.4 * sum(stock)
 
 
+@pytest.mark.nightly
 def test_300_gated_pods_with_devices_are_bound_or_explained(cluster: ControlPlane, tmp_path: Path) -> None:
     """Eviction is in dry run: that part of the daemon explains pods."""
     values = modes("off", "off", "dry-run")

@@ -8,6 +8,7 @@ import random
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 from ballast.model.devices import MILLI
 from ballast.publishing.scheduler_profiles import extender_profile
@@ -74,6 +75,7 @@ def pods_of(work: TraceWorkload, kinds: list[int]) -> list[Json]:
     return found
 
 
+@pytest.mark.nightly
 def test_more_devices_are_in_use(cluster: ControlPlane, installed: Installed, tmp_path: Path) -> None:
     work = workload(200)
     kinds = work.arrivals(FIRST_SEED)[0].tolist()

@@ -193,6 +193,7 @@ def test_a_leader_that_is_killed_leaves_nothing_half_done(busy: ControlPlane, ki
 FAILOVERS = 10
 
 
+@pytest.mark.nightly
 def test_the_ledger_is_the_audit_log_whoever_was_killed(busy: ControlPlane) -> None:
     """Of three leaders one dies when its eviction has happened, one before it asks for it, one hands over."""
     since = busy.audit.here()
@@ -315,6 +316,7 @@ def _pool(actor: Actor) -> set[str]:
     return {each.name for each in actor.cache.nodes() if each.labels.get("pool") == "a"}
 
 
+@pytest.mark.nightly
 def test_what_a_plan_predicts_comes_true_where_the_extender_steers(
     cluster: ControlPlane, tmp_path: Path, evicting: Installed
 ) -> None:

@@ -49,6 +49,7 @@ def outcomes(daemon: Daemon) -> dict[str, int]:
     }
 
 
+@pytest.mark.nightly
 def test_a_burst_lands_where_there_is_room_and_does_not_herd(
     cluster: ControlPlane, installed: Installed, tmp_path: Path
 ) -> None:
@@ -95,6 +96,7 @@ def _settled(daemon: Daemon, pods: int) -> dict[str, int]:
     return found
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize(("filtering", "least"), [(False, 3), (True, 1.5)])
 def test_a_stopped_ballast_slows_scheduling_and_fails_none(
     filtering: bool, least: float, cluster: ControlPlane, installed: Installed, tmp_path: Path

@@ -35,6 +35,7 @@ def plane(tools: Tools, tmp_path: Path) -> Iterator[ControlPlane]:
     plane.stop()
 
 
+@pytest.mark.nightly
 def test_a_tenants_fat_objects_take_nothing_from_the_others(plane: ControlPlane, tmp_path: Path) -> None:
     api = plane.api
     add_nodes(api, [node(name, cpu="64", memory="256Gi") for name in NODES])

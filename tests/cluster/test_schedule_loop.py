@@ -191,6 +191,7 @@ def loop(load: Workload, name: str, ties: int) -> float:
     return simulate(day, contestant(name)(day, ties), until=HOURS * HOUR).hot80
 
 
+@pytest.mark.nightly
 @pytest.mark.timeout(1200 if DAYS is None else 7200)
 def test_the_loop_predicts_the_hot_minutes_of_the_real_scheduler(cluster: ControlPlane) -> None:
     within: dict[str, list[bool]] = {}

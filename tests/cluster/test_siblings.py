@@ -86,6 +86,7 @@ class SiblingWorld:
         return f"{self}: {source} to {target}, while {free} had room" if stacked and free else ""
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("planner", ["relieve", "rebalance"])
 def test_no_move_stacks_replicas_while_another_node_has_room(quiet: ControlPlane, tmp_path: Path, planner: str) -> None:
     """SIBLING_WORLDS is how many at once, SIBLING_FIRST the first seed."""

@@ -15,6 +15,7 @@ from tests.cluster.test_extender import ballast
 LOAD = 0.3
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("name", ["R1", "near12_0"])
 @pytest.mark.parametrize(("strategy", "least"), [("blend", 1.2), ("load-aware", 1.1)])
 def test_more_pods_find_room(
