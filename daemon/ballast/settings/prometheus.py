@@ -70,7 +70,24 @@ def _preset(value: object) -> str:
 
 def quoted_label(name: str) -> str:
     """The name of a label as PromQL writes it: in quotes where it has more than letters, digits and _."""
-    return name if _PLAIN_NAME.fullmatch(name) else '"' + name.replace("\\", "\\\\").replace('"', '\\"') + '"'
+    return name if _PLAIN_NAME.fullmatch(name) else promql_string(name)
+
+
+def promql_string(text: str) -> str:
+    """Any text as a string of PromQL, which ends at a line end: what is not printable becomes an escape."""
+    return '"' + "".join(map(_escaped, text)) + '"'
+
+
+def _escaped(character: str) -> str:
+    if character in '\\"':
+        return f"\\{character}"
+    code = ord(character)
+    # Half of a pair is no character of UTF-8. Prometheus reads what stands for one as such, too, unless it is escaped.
+    if 0xD800 <= code < 0xE000 or code == 0xFFFD:
+        return r"\ufffd"
+    if character.isprintable():
+        return character
+    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
 
 
 Presets = Annotated[str, BeforeValidator(_preset), WithJsonSchema({"type": ["string", "array"]})]

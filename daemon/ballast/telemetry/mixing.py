@@ -9,7 +9,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from ballast.settings.prometheus import quoted_label
+from ballast.settings.prometheus import promql_string, quoted_label
 
 SAME_THING = frozenset(
     ("job", "prometheus_replica", "replica", "pod", "container", "endpoint", "service", "namespace", "uid")
@@ -78,8 +78,7 @@ def difference(series: Mapping[str, Sequence[Labels]], own: Iterable[str] = ()) 
 
 def exactly(label: str, value: str) -> str:
     """A matcher."""
-    escaped = value.replace("\\", "\\\\").replace('"', '\\"')
-    return f'{quoted_label(label)}="{escaped}"'
+    return f"{quoted_label(label)}={promql_string(value)}"
 
 
 def _things(found: Sequence[Labels], ignored: frozenset[str]) -> set[frozenset[tuple[str, str]]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
@@ -9,7 +10,7 @@ from typing import NamedTuple, TypeVar
 
 import numpy as np
 
-from ballast.base.text import named
+from ballast.base.text import named, printable
 from ballast.model.sample import Mixture
 from ballast.settings import Settings
 from ballast.telemetry.mixing import MOST_LINES, Difference, difference
@@ -169,12 +170,12 @@ def _has_namespaces(question: Query) -> bool:
 
 
 def _jobs_summary(several: SeveralJobs) -> str:
-    jobs = named([f"{job} ({count:,} nodes)" for job, count in several.jobs.items()], NAMED)
+    jobs = named([f"{printable(job)} ({count:,} nodes)" for job, count in several.jobs.items()], NAMED)
     summary = f"{named(sorted(several.shared), NAMED)}: reported by the scrape jobs {jobs}"
     if not several.shared:
         summary = f"seen before: nodes reported by the scrape jobs {jobs}"
     if several.left_out:
-        summary += f"; left out, since it reports fewer nodes: {named([str(job) for job in several.left_out], NAMED)}"
+        summary += f"; left out, since it reports fewer nodes: {named(list(map(printable, several.left_out)), NAMED)}"
     if several.doubtful:
         summary += f"; disputed, since none can be left out: {named(sorted(several.doubtful), NAMED)}"
     elif not several.left_out:
@@ -184,8 +185,7 @@ def _jobs_summary(several: SeveralJobs) -> str:
 
 def matchers_line(present: tuple[str, ...], matcher: str) -> str:
     """BALLAST_PROMETHEUS__MATCHERS with one more matcher, to be copied."""
-    text = ",".join((*present, matcher)).replace("'", "'\\''")
-    return f"BALLAST_PROMETHEUS__MATCHERS='{text}'"
+    return _line("BALLAST_PROMETHEUS__MATCHERS", ",".join((*present, matcher)))
 
 
 ENOUGH = 0.5
@@ -207,7 +207,10 @@ class Advice(NamedTuple):
 def advice(series: Sequence[Mapping[str, str]], labels: Sequence[str], names: NodeNames) -> Advice:
     """From the labels of some series that do not find their nodes by `labels`."""
     sample = series[:_LOOKED_AT]
-    candidates = sorted({name for labels_of in sample for name in labels_of} - {"__name__", *labels})
+    # Whoever is scraped chooses the names of its labels too; one with a line end cannot stand in a line to copy.
+    candidates = sorted(
+        {name for labels_of in sample for name in labels_of if name.isprintable()} - {"__name__", *labels}
+    )
     if not sample or not len(names):
         return Advice()
     shares = {name: _share(sample, name, names) for name in candidates}
@@ -217,7 +220,7 @@ def advice(series: Sequence[Mapping[str, str]], labels: Sequence[str], names: No
         return Advice(f"the label {best} names them: {line}", (line,))
     for name in (*labels, *candidates):
         if rewrite := _rewrite([labels_of.get(name, "") for labels_of in sample], names):
-            line = f"BALLAST_TELEMETRY__NODE_REWRITE='{rewrite}'"
+            line = _line("BALLAST_TELEMETRY__NODE_REWRITE", rewrite)
             before = () if name in labels else (_node_label(name),)
             where = "".join(f" with {text}" for text in before)
             return Advice(f"names have more than the node's{where}: {line}", (*before, line))
@@ -251,5 +254,10 @@ def _rewrite(values: Sequence[str], names: NodeNames) -> str:
     if not frames or frames.most_common(1)[0][1] < ENOUGH * len(values[:50]):
         return ""
     (before, after), _ = frames.most_common(1)[0]
-    pattern = f"{re.escape(before)}(.+){re.escape(after)}".replace("\\", "\\\\")
-    return f'{{"{pattern}": "$1"}}'
+    return json.dumps({f"{re.escape(before)}(.+){re.escape(after)}": "$1"})
+
+
+def _line(setting: str, value: str) -> str:
+    """A setting as a shell takes it, on one line: what is not printable was escaped before."""
+    quoted = value.replace("'", "'\\''")
+    return f"{setting}='{quoted}'"

@@ -1,7 +1,11 @@
 import promql_parser
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from ballast.telemetry.mixing import exactly
 from ballast.telemetry.queries import Query, is_plain_selector, join_queries, questions
+from tests.properties import examples
 from tests.unit.telemetry.fake_prometheus import settings
 
 
@@ -84,3 +88,27 @@ def test_the_preset_of_a_resource_may_have_another_freshness() -> None:
 )
 def test_a_query_tells_how_much_of_the_past_its_values_are_about(query: str, span: float) -> None:
     assert Query("cpu", query, ("instance",), "").span == span
+
+
+@examples(200)
+@given(st.text(max_size=20))
+def test_any_value_of_a_label_stands_in_a_matcher_on_one_line(value: str) -> None:
+    matcher = exactly("job", value)
+    assert len(f"a{matcher}b".splitlines()) == 1
+    assert matcher.isprintable()
+    [found] = promql_parser.parse(f"up{{{matcher}}}").matchers.matchers
+    assert found.value == value
+
+
+@pytest.mark.parametrize(
+    ("value", "matcher"),
+    [
+        ("a\nb", r'job="a\u000ab"'),
+        ('a"\\', r'job="a\"\\"'),
+        ("\u202e\U000e0001", r'job="\u202e\U000e0001"'),
+        ("\ud800\ufffd", r'job="\ufffd\ufffd"'),
+        ("日本 é", 'job="日本 é"'),
+    ],
+)
+def test_what_is_not_printable_is_escaped(value: str, matcher: str) -> None:
+    assert exactly("job", value) == matcher

@@ -45,6 +45,7 @@ def test_one_job_for_each_node_is_nothing_to_say() -> None:
         (Job("tenant-a", "node-exporter"), 'namespace!="tenant-a"'),
         (Job("monitoring", 'e"v\\il'), 'job!="e\\"v\\\\il"'),
         (Job("", ""), 'job!=""'),
+        (Job("tenant-a", "a\nb\t\u202e\U000e0001"), 'job!="a\\u000ab\\u0009\\u202e\\U000e0001"'),
     ],
 )
 def test_the_matcher_leaves_out_that_job_alone(forged: Job, matcher: str) -> None:
