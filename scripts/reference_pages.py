@@ -102,7 +102,7 @@ def condition_types() -> frozenset[str]:
 
 def event_reasons() -> frozenset[str]:
     """The reasons that the code gives, of writes too."""
-    power = ast.parse((SOURCE / "jobs" / "power" / "conditions.py").read_text(encoding="utf-8"))
+    power = ast.parse((SOURCE / "jobs" / "power" / "policy_conditions.py").read_text(encoding="utf-8"))
     tables = [node.value for node in power.body if isinstance(node, ast.Assign | ast.AnnAssign) and _is_table(node)]
     news = [node for node in ast.walk(power) if isinstance(node, ast.FunctionDef) and node.name == "_news_of"]
     begun = {word for table in tables for key in (*table.keys, *table.values) for word in _words(key, deep=False)}
@@ -254,7 +254,7 @@ def _paragraphs(text: str) -> Iterator[str]:
 
 
 def _options(command: Any) -> Iterator[str]:
-    shown = [each for each in command.params if each.name != "help"]
+    shown = [each for each in command.params if each.name != "help" and not getattr(each, "hidden", False)]
     if not shown:
         return
     yield "| option | default | what |"

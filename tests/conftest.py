@@ -28,7 +28,7 @@ settings.load_profile(PROFILE)
 
 def pytest_configure(config: pytest.Config) -> None:
     if not hasattr(config, "workerinput"):
-        os.environ["BALLAST_TESTS_RENDERED"] = folder = tempfile.mkdtemp()
+        os.environ["TESTS_RENDERED"] = folder = tempfile.mkdtemp()
         config.add_cleanup(lambda: shutil.rmtree(folder))
 
 

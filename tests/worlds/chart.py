@@ -16,7 +16,7 @@ import yaml
 ROOT = Path(__file__).resolve().parents[2]
 CHART = ROOT / "charts" / "ballast"
 NAMESPACE = "ballast-system"
-RENDERED = "BALLAST_TESTS_RENDERED"
+RENDERED = "TESTS_RENDERED"
 """Names the folder of what Helm printed in this run."""
 
 MONITORING = ("--api-versions", "monitoring.coreos.com/v1")

@@ -1,1 +1,1 @@
-"""Which pods may be evicted, and what would be: the gate, and plans simulated behind it. Pure."""
+"""Which pods may be evicted: the gate, and what it goes by. Pure."""

@@ -31,7 +31,7 @@ class History:
     evictions: tuple[float, ...] = ()
     """Those that count against the common rates."""
     of_own_rate: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
-    """Those that count against rates of their own, by the name of that (`rules.own_rate`)."""
+    """Those that count against rates of their own, by the name of that (`own_rate` in `checks/limits.py`)."""
     set_back: float = -math.inf
     """When what was written down of evictions was last found set back: what happened since the copy is not known."""
     known: frozenset[str] = frozenset()

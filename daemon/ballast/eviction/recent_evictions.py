@@ -46,7 +46,7 @@ class PastEviction(msgspec.Struct, frozen=True, array_like=True):
     imagined: bool = False
     planner: str = ""
     own_rate: str = ""
-    """The rate of its own that it counts against (`rules.own_rate`); "": the common rates."""
+    """The rate of its own that it counts against (`own_rate` in `checks/limits.py`); "": the common rates."""
 
 
 class WorkloadBackoff(msgspec.Struct, frozen=True, array_like=True):
@@ -246,7 +246,7 @@ class RecentEvictions:
 
     @classmethod
     def decode(cls, text: str) -> RecentEvictions:
-        """Raises ValueError for what no Memory has written."""
+        """Raises ValueError for what `encode` does not write."""
         saved = _decoder.decode(text)
         memory = cls()
         planners = {number: name for name, numbers in saved.planners.items() for number in numbers}

@@ -67,7 +67,7 @@ class TelemetryCycle:
     ) -> None:
         self._primary = primary
         self._fallback = fallback
-        self._given = rules
+        self._rules = rules
         self._resources = tuple(rules.resources)
         self._clock = clock
         self._metrics = metrics
@@ -100,7 +100,7 @@ class TelemetryCycle:
 
     def due(self) -> float:
         """The evaluation time of a cycle that starts now: the newest multiple of the interval as old as the offset."""
-        return math.floor((self._clock.wall() - self._given.offset) / self._given.interval) * self._given.interval
+        return math.floor((self._clock.wall() - self._rules.offset) / self._rules.interval) * self._rules.interval
 
     def cycle(self, names: NodeNames) -> Snapshot:
         """Reads, ingests and summarises the nodes of `names`, which are sorted by name."""
@@ -136,8 +136,8 @@ class TelemetryCycle:
         measured = [resource for resource, samples in reading.samples.items() if samples.rows.size]
         if not measured:
             return
-        interval = self._given.interval
-        oldest = reading.at - max(self._given.lengths.values()) + interval
+        interval = self._rules.interval
+        oldest = reading.at - max(self._rules.lengths.values()) + interval
         since = min(self._read_until[resource] for resource in measured)
         start = max(oldest, since + interval) if since <= reading.at else oldest
         end = reading.at - interval
@@ -196,7 +196,7 @@ class TelemetryCycle:
         doubtful = self.last.doubtful if self.last is not None else frozenset()
         several = np.array([node.name in doubtful for node in nodes], bool)
         states = states.dispute(self.disputes.disputed(self._lives.keys) | several)
-        label = self._given.pool_label
+        label = self._rules.pool_label
         known = states.known
         states = replace(states, starved=self._starving(at, known))
         return Snapshot(
@@ -217,14 +217,13 @@ class TelemetryCycle:
     def _summarise(self, source: str, at: float, scale: Floats) -> tuple[dict[str, Window], Floats]:
         ring = self._rings[source]
         columns: Ints = ring.columns(self._lives.keys)
-        active = self._given
         resolution = self._pace(source) if source == "prometheus" else None
         windows = summarise_all(
             ring,
             columns,
-            lengths=active.lengths,
+            lengths=self._rules.lengths,
             end=at,
-            rules=WindowRules(active.min_coverage, active.min_samples, self._max_age(source), resolution),
+            rules=WindowRules(self._rules.min_coverage, self._rules.min_samples, self._max_age(source), resolution),
             scale=scale,
             born=self._lives.born,
         )
@@ -232,13 +231,13 @@ class TelemetryCycle:
 
     def _starving(self, at: float, known: Bools) -> Bools | None:
         """[node]: known, and over the first window its share of lost time is STARVED_FROM or more; None if none is."""
-        name, seconds = next(iter(self._given.lengths.items()))
+        name, seconds = next(iter(self._rules.lengths.items()))
         windows = summarise_all(
             self._starved,
             self._starved.columns(self._lives.keys),
             lengths={name: seconds},
             end=at,
-            rules=WindowRules(self._given.min_coverage, 1, self._max_age(self.primary)[:1], None),
+            rules=WindowRules(self._rules.min_coverage, 1, self._max_age(self.primary)[:1], None),
             born=self._lives.born,
         )
         starved: Bools = known & (np.nan_to_num(windows[name].mean[0]) >= STARVED_FROM)
@@ -246,13 +245,13 @@ class TelemetryCycle:
 
     def _pace(self, source: str) -> Floats:
         """[resource]: how far samples are apart, by the interval and the scrapes."""
-        paces, interval = self._paces[source], self._given.interval
+        paces, interval = self._paces[source], self._rules.interval
         return np.array([max(interval, paces.get(name, 0.0)) for name in self._resources])
 
     def _max_age(self, source: str) -> Floats:
         """[resource]: the age from which a sample says nothing about now."""
-        active, paces = self._given, self._paces[source]
-        ages = [active.max_age or default_max_age(active.interval, paces.get(name, 0.0)) for name in self._resources]
+        rules, paces = self._rules, self._paces[source]
+        ages = [rules.max_age or default_max_age(rules.interval, paces.get(name, 0.0)) for name in self._resources]
         return np.array(ages, float)
 
     def max_age(self, resource: str) -> float:
@@ -292,16 +291,16 @@ class TelemetryCycle:
         newest: Floats,
         sources: Mapping[str, str],
     ) -> NodeStates:
-        lives, now, active = self._lives, self._clock.monotonic(), self._given
+        lives, now = self._lives, self._clock.monotonic()
         primary = next(iter(windows.values()))
         states = node_states(
             nodes,
             self._resources,
-            active.weights,
+            self._rules.weights,
             NodeEvidence(at, primary.known, newest, now - lives.first_seen, now - lives.last_down, lives.was_known),
             window=primary.seconds,
             max_age=np.array([self._max_age(sources[name])[row] for row, name in enumerate(self._resources)]),
-            forget_after=active.forget_after,
+            forget_after=self._rules.forget_after,
         )
         lives.learn(states.known)
         return states

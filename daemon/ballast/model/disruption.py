@@ -1,4 +1,4 @@
-"""Disruption budgets that can never be met."""
+"""What keeps pods where they are: budgets that can never be met, and annotations that exclude."""
 
 import math
 from collections.abc import Iterable, Mapping

@@ -197,7 +197,7 @@ def _tabulate_requests(pods: Sequence[Pod]) -> tuple[tuple[str, ...], Ints, Ints
 
 
 def _demand(pod: Pod) -> Mapping[str, int]:
-    """Requests, and thousandths of devices in parts as a sum; devices_of_pods.py looks at single devices."""
+    """Requests, and thousandths of devices in parts as a sum; DevicesOfPods looks at single devices."""
     requests = asked_by(pod)
     if PARTS.isdisjoint(requests):
         return requests

@@ -1,1 +1,1 @@
-"""The planners: one file each, in order of urgency in `registry.py`."""
+"""The planners: one file each, in order of urgency in `built_in.py`."""

@@ -1,4 +1,4 @@
-"""Nodes that can be emptied: the others hold their pods by requests and by load, with nodes to spare."""
+"""`consolidate`: empties nodes whose pods the others hold by requests and by load, with nodes to spare."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass

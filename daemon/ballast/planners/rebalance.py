@@ -1,4 +1,4 @@
-"""Many moves that even out load: towards a target that a search over placements finds.
+"""`rebalance`: evens out load within a pool; many moves go towards a target that a search over placements finds.
 
 The steepest moves one after another come close to the best few. Where many are allowed, another choice of as many pods
 and nodes is better: a search by exchanges goes on from where the steepest moves end. Its target is carried out like
@@ -41,7 +41,7 @@ def even_out(
     limit: int | None = None,
     worth: Worth | None = None,
 ) -> Iterator[PlannedMove]:
-    """As `rebalance`, with a target where `limit` is many.
+    """As `steepest_moves`, with a target where `limit` is many.
 
     `rehearse` gives an `admit` that answers the same and remembers nothing. Two drafts are made with it, and the
     target counts only if its draft gains more beyond its price. The search ends after a number of evaluations that

@@ -1,4 +1,4 @@
-"""Evictions that let waiting pods start.
+"""`redistribute`: evictions that let waiting pods start.
 
 Source: Knyazhev and Romanova, "A resource allocation method based on the dominant-residual method and redistribution on
 Kubernetes" (DOI 10.58351/2949-2041.2026.35.6.034), with the search cut down without changing its answer: once every

@@ -1,4 +1,4 @@
-"""Moves off nodes that are too loaded, until they are not any more."""
+"""`relieve`: moves pods off nodes that are too loaded, until they are not any more."""
 
 from __future__ import annotations
 

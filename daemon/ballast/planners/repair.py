@@ -1,4 +1,4 @@
-"""Moves of pods that are not where they ask to be: node affinity, taints, anti-affinity, spread, duplicates."""
+"""`repair`: moves pods that are not where they ask to be: node affinity, taints, anti-affinity, spread, duplicates."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace

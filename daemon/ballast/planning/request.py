@@ -61,7 +61,7 @@ R = TypeVar("R", PlansResponse, BatchResponse, ExplanationResponse)
 
 @dataclass(frozen=True)
 class Request(Generic[R]):
-    """What a guest wants to know of a moment; `R` is the response to it."""
+    """What the planning process is asked of a moment; `R` is the response to it."""
 
     moment: Moment
 

@@ -1,4 +1,4 @@
-"""Parts of the settings that need no more than their fields: windows to log. The others have files of their own."""
+"""Parts of the settings that are little more than their fields; the others have files of their own."""
 
 from __future__ import annotations
 

@@ -97,7 +97,7 @@ class ReplacementReservations:
         return free and not self.steered(scheduler_name)
 
     def names(self, scheduler_names: Iterable[str]) -> frozenset[str]:
-        """Those that are steered or may be probed: what `Rules.steered` is to be."""
+        """Those that are steered or may be probed: what `GateRules.steered` is to be."""
         return frozenset(name for name in scheduler_names if self.steered(name) or self.may_probe(name))
 
     def probe(self, scheduler_name: str, uid: str) -> None:

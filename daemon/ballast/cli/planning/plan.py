@@ -68,7 +68,8 @@ MaxMovesPercent = Annotated[
     float | None,
     typer.Option(min=0, max=100, help="The same limit in percent of all pods on nodes.", show_default=False),
 ]
-Seed = Annotated[int, typer.Option(help="Ignored. Plans are deterministic.")]
+Seed = Annotated[int, typer.Option(hidden=True)]
+"""Accepted, and without effect: plans are deterministic."""
 Ungated = Annotated[
     bool,
     typer.Option(

@@ -60,7 +60,7 @@ class OtherParts:
 
 
 class MomentTaker:
-    """`observe` at every snapshot, also where another replica leads; `take` in any thread; all else in the job's."""
+    """`observe` at every snapshot, also where another leads; `take_moment` in any thread; all else in the job's."""
 
     def __init__(
         self,

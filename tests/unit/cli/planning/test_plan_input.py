@@ -9,6 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
+from ballast.planners.built_in import BUILT_IN
 from tests.properties import examples
 from tests.unit.cli.planning.conftest import LOADS, Answer, Plan, crowd, shop
 from tests.worlds.commands import Run
@@ -48,6 +49,14 @@ def test_the_same_input_in_any_order_gives_the_same_bytes(
         outputs.add(out)
     assert len(outputs) == 1
     assert json.loads(outputs.pop())["steps"]
+
+
+@pytest.mark.parametrize("kind", [planner.name for planner in BUILT_IN])
+def test_a_seed_decides_nothing_and_is_not_offered(kind: str, ballast: Run) -> None:
+    code, out, _ = ballast("plan", kind, "--help")
+    assert code == 0
+    assert "--max-moves" in out
+    assert "--seed" not in out
 
 
 def test_missing_kinds_are_warned_of_once(files: Callable[[str, Any], str], ballast: Run) -> None:
