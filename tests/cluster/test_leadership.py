@@ -115,6 +115,9 @@ def test_a_leader_that_was_held_up_finds_itself_replaced_and_writes_no_more(
 def test_a_leader_that_stops_hands_over_at_once(cluster: ControlPlane, installed: Installed, tmp_path: Path) -> None:
     with _pair(cluster, installed, tmp_path) as pair:
         assert pair.first.daemon.stop() == 0
+        lease = f"/apis/coordination.k8s.io/v1/namespaces/{installed.namespace}/leases/ballast"
+        holder = cluster.api.get(lease)["spec"].get("holderIdentity") or ""
+        assert not holder.startswith(f"{pair.first.pod}_"), "nobody waits until the Lease runs out"
         eventually("the second one leads", pair.second.daemon.leads)
 
 

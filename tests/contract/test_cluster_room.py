@@ -158,7 +158,7 @@ def test_one_of_two_leads_and_hands_over(client: Client) -> None:
             namespace=client.namespace,
             name="ballast",
             identity=name,
-            times=LeaseTimes(3, 2, 0.2),
+            times=LeaseTimes(HUNG, HUNG / 2, 0.2),
         )
 
     with running(elector("a")) as first:

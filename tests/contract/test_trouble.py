@@ -21,6 +21,7 @@ from ballast.cluster.write import Result
 from ballast_lab.harness.waiting import HUNG, eventually
 from ballast_lab.simulator.cluster import EmbeddedCluster
 from ballast_lab.simulator.world import World
+from tests.worlds.daemons import HandClock
 from tests.worlds.writing import writer_on
 
 CLOCK = SystemClock()
@@ -138,15 +139,15 @@ def test_switches_that_may_not_be_read_pause(simulated: EmbeddedCluster, api: Ku
 def test_a_leader_without_an_answer_steps_down_and_comes_back(
     simulated: EmbeddedCluster, api: KubeApi, metrics: Metrics
 ) -> None:
-    lost = threading.Event()
-    elector = Elector(
-        api, CLOCK, metrics, namespace="ballast", name="ballast", identity="a", times=LeaseTimes(1.5, 1.0, 0.1)
-    )
+    lost, clock, times = threading.Event(), HandClock(), LeaseTimes(retry=0.1)
+    elector = Elector(api, clock, metrics, namespace="ballast", name="ballast", identity="a", times=times)
     elector.subscribe(int, lost.set)
     elector.start()
     try:
         eventually("it leads", elector.is_leader)
         simulated.faults.kube_500()
+        eventually("its renewals fail", lambda: elector.problem)
+        clock.advance(times.deadline)
         assert lost.wait(HUNG)
         assert not elector.is_leader()
         simulated.faults.clear()

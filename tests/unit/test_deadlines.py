@@ -13,12 +13,10 @@ from ballast.base.errors import AnswerTooLarge, SourceUnavailable, Unreachable
 from ballast.base.metrics import Metrics
 from ballast.cluster.client import KubeApi
 from ballast.telemetry.http import HttpSession
+from ballast_lab.harness.waiting import HUNG
 from tests.worlds.http_server import configuration
 
 DEADLINE = 0.3
-PATIENCE = 30.0
-"""Far below what the drops would take, far above a slow machine."""
-
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"
 DROPS = {
     "status line": (b"", b"H"),
@@ -33,7 +31,7 @@ DROPS = {
 
 
 class Dripping:
-    """Answers every connection with `first`, then with one `drop` after another, for a minute or until it is closed."""
+    """Answers every connection with `first`, then with one `drop` after another until it is closed or left."""
 
     def __init__(self, first: bytes, drop: bytes = b"") -> None:
         self._first, self._drop = first, drop
@@ -61,9 +59,7 @@ class Dripping:
             try:
                 connection.recv(65536)
                 connection.sendall(self._first)
-                for _ in range(1200 if self._drop else 0):
-                    if self._stop.wait(0.05):
-                        return
+                while self._drop and not self._stop.wait(0.05):
                     connection.sendall(self._drop)
             except OSError:
                 return
@@ -113,16 +109,13 @@ def watching(server: Dripping) -> Any:
 def test_a_dripping_server_costs_a_watch_the_deadline_of_its_headers(
     drops: tuple[bytes, bytes], dripping: Callable[..., Dripping]
 ) -> None:
-    server, clock = dripping(*drops), SystemClock()
-    began = clock.monotonic()
     with pytest.raises(Unreachable):
-        watching(server)
-    assert clock.monotonic() - began < PATIENCE
+        watching(dripping(*drops))
 
 
 def test_the_lines_of_a_watch_have_no_deadline(dripping: Callable[..., Dripping]) -> None:
     server, clock = dripping(HEAD + b"Connection: close\r\n\r\n", b"{}\n"), SystemClock()
-    for _ in range(20):
+    while True:
         with suppress(Unreachable), watching(server) as lines:
             opened = clock.monotonic()
             for line in lines:
@@ -138,11 +131,9 @@ def test_the_lines_of_a_watch_have_no_deadline(dripping: Callable[..., Dripping]
 def test_a_dripping_server_costs_its_deadline(
     ask: Callable[[Dripping], Any], drops: tuple[bytes, bytes], dripping: Callable[..., Dripping]
 ) -> None:
-    server, clock = dripping(*drops), SystemClock()
-    began = clock.monotonic()
+    server = dripping(*drops)
     with pytest.raises((Unreachable, SourceUnavailable)):
         ask(server)
-    assert clock.monotonic() - began < PATIENCE
     assert server.connections == 1
 
 
@@ -161,7 +152,7 @@ def test_a_dripping_server_costs_its_deadline(
 )
 def test_what_was_cut_off_is_an_error(ask: Callable[..., Any], cut: bytes, dripping: Callable[..., Dripping]) -> None:
     with pytest.raises((Unreachable, SourceUnavailable)):
-        ask(dripping(cut), PATIENCE)
+        ask(dripping(cut), HUNG)
 
 
 def test_an_answer_of_more_bytes_than_allowed_is_not_read(dripping: Callable[..., Dripping]) -> None:

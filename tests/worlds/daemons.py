@@ -8,9 +8,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import requests
 
+from ballast.cluster import switches
+from ballast.cluster.lease import LONGEST_FOREIGN, Elector, LeaseTimes
 from ballast.model.snapshot import Snapshot
 from ballast.runtime.daemon import Daemon
 from ballast.settings import load
@@ -27,6 +30,9 @@ ENDPOINT_SLICE = BY_NAME["EndpointSlice"]
 INTERVAL = 30.0
 OWN = "ballast"
 SCORE, LOAD, WINDOW, TAINT = (f"ballast.dev/{key}" for key in ("score", "load", "window", "overloaded"))
+PATIENT = LeaseTimes(duration=LONGEST_FOREIGN, deadline=0.9 * LONGEST_FOREIGN)
+"""A machine that is too busy to renew a Lease for a while costs nobody its leadership."""
+
 WRITES = ("create", "update", "patch", "delete", "deletecollection")
 
 
@@ -76,6 +82,7 @@ class Rig:
             "BALLAST_POWER__MODE": "off",
             "BALLAST_CLUSTER__QPS": "1000",
             "BALLAST_CLUSTER__BURST": "1000",
+            "BALLAST_PROMETHEUS__TIMEOUT": "300s",
             "BALLAST_HTTP__HOST": "127.0.0.1",
             "BALLAST_HTTP__PORT": "0",
             **{name if name.startswith("POD_") else f"BALLAST_{name}": value for name, value in overrides.items()},
@@ -85,7 +92,9 @@ class Rig:
         """A started daemon; its first cycle of telemetry has ended."""
         daemon = Daemon(load(self.environment(**overrides)), clock=self.clock)
         self.daemons.append(daemon)
-        daemon.eviction._worker._command = PLANNER
+        daemon.eviction._worker._command, daemon.eviction._worker._deadline = PLANNER, HUNG
+        if isinstance(daemon.context.leadership, Elector):
+            daemon.context.leadership._times = PATIENT
         daemon.start()
         daemon.scheduler._scheduler.pause()
         if leads:
@@ -211,10 +220,12 @@ class Rig:
 
 @contextmanager
 def rig(folder: Path, **options: Any) -> Iterator[Rig]:
+    """Watches may be as late as a busy machine makes them."""
     one = Rig(folder, **options)
     one.cluster.start()
     try:
-        yield one
+        with patch.object(switches, "SWITCHES_SILENT", HUNG):
+            yield one
     finally:
         one.close()
 

@@ -14,14 +14,14 @@ from typing import Any
 
 from websocket import WebSocket, create_connection
 
+from ballast_lab.harness.waiting import HUNG
+
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 FLAGS = (
     "--headless=new --no-sandbox --disable-gpu --no-first-run --disable-background-networking --disable-sync "
     "--disable-component-update --disable-dev-shm-usage --hide-scrollbars --force-color-profile=srgb "
     "--remote-debugging-port=0 --remote-allow-origins=*"
 )
-PATIENCE = 90
-"""Seconds for the browser to start, and for anything that is awaited on the page."""
 
 
 class PageError(AssertionError):
@@ -79,9 +79,9 @@ class Tab:
         return answer["result"].get("value")
 
     def await_(self, condition: str) -> None:
-        """Waits, by frames of the page, until an expression is true."""
+        """Waits, by frames of the page, until an expression is true; HUNG seconds at most."""
         script = (
-            f"new Promise((done, failed) => {{ const end = performance.now() + {PATIENCE * 1000}; const look = () => "
+            f"new Promise((done, failed) => {{ const end = performance.now() + {HUNG * 1000}; const look = () => "
             f"{{ let met = false; try {{ met = {condition}; }} catch {{ }} if (met) done(true); else if "
             "(performance.now() > end) failed('too late'); else setTimeout(look, 30); }; look(); })"
         )
@@ -153,9 +153,9 @@ def _port(process: subprocess.Popen[bytes]) -> int:
 def _tab(port: int) -> Iterator[WebSocket]:
     from urllib.request import urlopen
 
-    with urlopen(f"http://127.0.0.1:{port}/json/list", timeout=PATIENCE) as answer:
+    with urlopen(f"http://127.0.0.1:{port}/json/list", timeout=HUNG) as answer:
         [first] = [each for each in json.load(answer) if each["type"] == "page"]
-    socket = create_connection(first["webSocketDebuggerUrl"], timeout=PATIENCE)
+    socket = create_connection(first["webSocketDebuggerUrl"], timeout=HUNG)
     try:
         yield socket
     finally:

@@ -146,7 +146,9 @@ def test_without_an_answer_nobody_knows_and_nothing_more_is_done(server: Evictin
     assert [attempt.status for attempt in attempts] == ["recorded"]
     assert replica.evictor.history().evictions
     server.refuse = lambda pod: None
-    replica.follow(31)
+    replica.follow(29)
+    assert replica.recent()[0]["status"] == "recorded"
+    replica.follow(2)
     assert replica.recent()[0]["status"] == "failed"
     [attempt] = replica.carry_out(server.pods["shop/web-1"])
     assert attempt.why == "shop/web-1 was evicted already, or it is unknown whether it was"

@@ -121,3 +121,13 @@ def test_a_new_leader_holds_the_reservations_of_the_one_before(server: EvictingA
     ]
     assert after.evictor.history() == before.evictor.history()
     assert isinstance(after.evictor, Evictor)
+
+
+def test_a_new_leader_holds_no_reservation_that_has_ended_meanwhile(server: EvictingApi) -> None:
+    before = Replica(server)
+    before.carry_out(server.pods["shop/web-1"])
+    [held] = before.extender.active()
+    server.clock.advance(held.until - server.clock.wall())
+    after = Replica(server)
+    after.evictor.recorder.resume()
+    assert after.extender.active() == ()

@@ -258,3 +258,11 @@ def test_what_the_rates_left_undone_is_told() -> None:
     assert rate_used_up([relief, calm], {}) == told
     assert rate_used_up([calm], {"rebalance": 1}) == "rebalance: the rate leaves 1 pod in place"
     assert rate_used_up([calm], {}) is None
+
+
+def test_a_node_that_was_created_again_was_not_hot_yet() -> None:
+    before, after = snapshot(0, a=0.95), snapshot(30, a=0.95)
+    object.__setattr__(after, "nodes", (Node("a", "another"),))
+    found = looked(before, after)
+    assert (found.confirmed, found.overloaded) == ({"a": 1}, frozenset())
+    assert looked(before, snapshot(30, a=0.95)).confirmed == {"a": 2}

@@ -465,3 +465,10 @@ def test_the_daemon_waits_for_clean_hours_and_forgets_no_energy() -> None:
     left = tick(again, 7155).energy_left
     assert left is not None
     assert left <= before
+
+
+def test_a_target_none_of_whose_pods_may_go_is_not_reduced_below_those_that_must_be_ready() -> None:
+    one = power_run({"minReady": 4, "min": 1})
+    one.cluster.standing["ns/t0"] = {"workload": Workload("Deployment", "ns", "t0", ready=10)}
+    one.run([0.0] * 4)
+    assert one.cluster.counts == {"ns/t0": 4}

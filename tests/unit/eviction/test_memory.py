@@ -151,3 +151,15 @@ def test_several_late_workloads_within_an_hour_are_the_planners_fault() -> None:
     assert not after.note_late(keys[3], 30.0 + STOP_FOR)
     assert after.note_late(keys[0], 40.0 + STOP_FOR)
     assert set(after.history(50.0 + STOP_FOR).backing_off) == {keys[0], keys[2], keys[3]}
+
+
+def test_what_counts_against_a_rate_of_its_own_still_does_for_the_next_leader() -> None:
+    memory = remembering(
+        PastEviction(NOW - 60, "a", "n1", WEB, planner="relieve", own_rate="overloaded"),
+        PastEviction(NOW - 50, "b", "n2", WEB, planner="tidy", own_rate="tidy"),
+        PastEviction(NOW - 40, "c", "n3", WEB, planner="rebalance"),
+    )
+    after = RecentEvictions.decode(memory.encode()).history(NOW)
+    assert after == memory.history(NOW)
+    assert after.of_own_rate == {"overloaded": (NOW - 60,), "tidy": (NOW - 50,)}
+    assert (after.evictions, after.by_planner) == ((NOW - 40,), {"rebalance": (NOW - 40,)})

@@ -1,3 +1,4 @@
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from ballast.placement.load_spread import deviations
 from ballast.placement.siblings import ZONE
 from ballast.placement.simulated_placement import SimulatedPlacement
 from ballast.planners.steepest_moves import steepest_moves
-from ballast.planners.step import PlannedMove
+from ballast.planners.step import EVEN, PlannedMove, Worth
 from tests.properties import examples
 from tests.worlds.planning import a_layout, a_node, a_pod, every_node, everybody, standing_of
 
@@ -155,6 +156,66 @@ def test_a_gain_below_the_minimum_is_left() -> None:
     between = (first.gain + second.gain) / 2
     chosen = steepest_moves(standing, everybody(layout), every_node(layout), lambda p, t: None, min_gain=between)
     assert [step.gain for step in chosen] == [first.gain]
+
+
+def first_move(
+    *loads: float, error: tuple[float, ...] = (), doubt: float = 0.0, price: float = 0.0
+) -> tuple[str, float, float] | None:
+    """The pod that goes first, its gain and error, at a confidence of 3; equal nodes with pods of a tenth of one."""
+    pods = [a_pod(f"p{row}{n}", 1, 1, f"n{row}") for row, load in enumerate(loads) for n in range(round(10 * load))]
+    layout = a_layout([a_node(f"n{row}") for row in range(len(loads))], pods)
+    layout = replace(layout, doubt=np.full(layout.used.shape, doubt))
+    errors = np.array([error or (0.0,) * len(loads)] * 2).T
+    worth = Worth(np.full(len(pods), price), errors, 3.0)
+    steps = steepest_moves(
+        standing_of(layout), everybody(layout), every_node(layout), lambda pod, target: None, worth=worth, limit=1
+    )
+    return next(((pods[step.pod].name, step.gain, step.error) for step in steps), None)
+
+
+def test_a_move_gains_more_than_the_doubt_about_its_pod() -> None:
+    certain = first_move(0.6, 0.2)
+    assert certain == ("p00", pytest.approx(0.03), 0.0)
+    doubtful = first_move(0.6, 0.2, doubt=0.3)
+    assert doubtful is not None
+    assert doubtful[1] > 3 * doubtful[2] > 0
+    assert first_move(0.6, 0.2, doubt=0.3 * doubtful[1] / (3 * doubtful[2]) * 0.99) is not None
+    assert first_move(0.6, 0.2, doubt=0.3 * doubtful[1] / (3 * doubtful[2]) * 1.01) is None
+
+
+def test_a_move_gains_more_than_its_price_beyond_the_doubt() -> None:
+    doubtful = first_move(0.6, 0.2, doubt=0.3)
+    assert doubtful is not None
+    left = (doubtful[1] - 3 * doubtful[2]) / (EVEN / 2)
+    assert first_move(0.6, 0.2, doubt=0.3, price=0.99 * left) is not None
+    assert first_move(0.6, 0.2, doubt=0.3, price=1.01 * left) is None
+
+
+def test_what_is_more_certain_to_gain_goes_before_what_may_gain_more() -> None:
+    assert (first_move(0.7, 0.6, 0.2, 0.2) or ())[0] == "p00"
+    assert (first_move(0.7, 0.6, 0.2, 0.2, error=(0.04, 0.0, 0.0, 0.0)) or ())[0] == "p00"
+    assert (first_move(0.7, 0.6, 0.2, 0.2, error=(0.06, 0.0, 0.0, 0.0)) or ())[0] == "p10"
+
+
+def test_a_node_of_which_anything_is_unknown_gives_nothing() -> None:
+    pods = [a_pod(f"p{i}", 1, 1, "n1") for i in range(9)]
+    layout = a_layout([a_node("n1"), a_node("n2")], pods, load=np.array([[0.9, np.nan], [0.1, 0.1]]))
+    assert not list(
+        steepest_moves(standing_of(layout), everybody(layout), every_node(layout), lambda pod, target: None)
+    )
+
+
+def test_pods_that_may_not_move_stay() -> None:
+    layout = a_layout([a_node("n1"), a_node("n2")], [a_pod(f"p{i}", 1, 1, "n1") for i in range(4)])
+    movable = np.array([False, True, False, False])
+    steps = steepest_moves(standing_of(layout), movable, every_node(layout), lambda pod, target: None)
+    assert [step.pod for step in steps] == [1]
+
+
+def test_pods_stay_in_their_pool() -> None:
+    nodes = [a_node(f"n{row}", labels={"pool": pool}) for row, pool in enumerate("aab")]
+    layout = a_layout(nodes, [a_pod("p", 1, 1, "n0")], pool_label="pool")
+    assert standing_of(layout).open_to(0).tolist() == [False, True, False]
 
 
 def test_unknown_nodes_neither_give_nor_take() -> None:

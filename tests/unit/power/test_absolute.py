@@ -309,3 +309,16 @@ def test_replicas_beyond_their_maximum_go_at_once_whatever_the_step() -> None:
     result = observe(one, ControllerState(), Sample(Fraction(0), Fraction(1000), None), {"ns/t0": 50})
     assert result.state.plan is not None
     assert result.state.plan.replicas == {"ns/t0": 40}
+
+
+def test_one_sample_carries_no_rise_however_long_ago_it_was() -> None:
+    """The window of a rise has passed, but all that was seen in it is one sample."""
+    one, counts = absolute({}, increase={"window": 30}), {"ns/t0": 20}
+    state = ControllerState()
+    for at in range(0, 120, 15):
+        outcome = observe(one, state, Sample(Fraction(at), Fraction(300), Fraction(0)), counts)
+        assert outcome.state.plan is None
+        state = outcome.state
+    outcome = observe(one, state, Sample(Fraction(120), Fraction(300), Fraction(120)), counts)
+    assert outcome.state.plan is not None
+    assert outcome.state.plan.replicas == {"ns/t0": 30}

@@ -170,6 +170,13 @@ def test_a_node_that_is_gone_is_no_failure() -> None:
     assert stand.round() == Round()
 
 
+def test_a_node_that_the_watch_shows_no_more_is_not_written() -> None:
+    stand = Stand("a", "b")
+    del stand.cached["a"]
+    assert stand.round() == Round(written=1)
+    assert stand.written() == ["b"]
+
+
 def test_a_round_ends_before_the_next_and_leaves_what_is_left() -> None:
     stand = Stand(*NAMES, qps=0.1)
     first = stand.round()

@@ -10,6 +10,7 @@ import pytest
 from pytest_httpserver import HTTPServer
 from werkzeug import Response
 
+from ballast.base.clock import AHEAD
 from ballast.base.errors import SettingsError, SourceUnavailable
 from ballast.base.metrics import Metrics
 from ballast.power.policy import PowerPolicy
@@ -93,7 +94,9 @@ def test_old_samples_and_those_of_the_future_are_none() -> None:
     assert one.read(AT).watts == 100
     prometheus.age = 21
     assert one.read(AT).problem == "the newest sample is 21 s old, maxAge is 20 s"
-    prometheus.age = -90
+    prometheus.age = -AHEAD
+    assert one.read(AT).watts == 100
+    prometheus.age = -AHEAD - 1
     assert one.read(AT).reason == "future"
 
 
