@@ -1,21 +1,17 @@
 """`consolidate`: empties nodes whose pods the others hold by requests and by load, with nodes to spare."""
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
 from ballast.model.load_limits import limits
 from ballast.model.sample import Bools, Floats, Ints
 from ballast.placement.simulated_placement import ROUNDING, SimulatedPlacement
-from ballast.planners.plan_input import PlanInput
+from ballast.planners.aims import Aims
+from ballast.planners.plan_input import PlanInput, WholeNodes
 from ballast.planners.planner import BasePlanner, Spare, loads_in_words
 from ballast.planners.reserve import Reserve, RoomLeft
 from ballast.planners.step import Admit, PlannedMove
-
-Together = Callable[[Sequence[int]], bool]
-"""Asked for pods: whether all of them may be moved in this plan. If so, they count as moved."""
-
 
 WELL_BELOW = 0.8
 """Share of the ceiling up to which nodes are filled one after the other, and beyond it all together."""
@@ -24,73 +20,26 @@ TRIED = 50
 """Nodes that could be emptied by their pods alone and are tried, before a plan gives up."""
 
 
-@dataclass(frozen=True)
-class Emptying:
-    """What is known of the nodes. Masks are [node] or [pod].
-
-    `begun` are nodes that were chosen before, `may_empty` those that may be chosen now. `stays` are pods that go with
-    their node, `later` those that may not be moved now but soon, `never` those of them that keep a node from being
-    begun. `most` nodes are emptied at a time, `reserve` of the others may be lost. `peak` [node, resource] is the load
-    at the day's peak, NaN where unknown.
-    """
-
-    begun: Bools
-    may_empty: Bools
-    stays: Bools
-    later: Bools
-    never: Bools
-    most: int = 1
-    reserve: int = 1
-    peak: Floats | None = None
-    limit: int | None = None
-    """Most moves; a node that needs more is not begun."""
-    patience: Floats | None = None
-    """[resource]: the load at which the others still keep nodes empty; the ceiling of targets where it is None."""
-
-
-def consolidate(
-    placement: SimulatedPlacement,
-    movable: Bools,
-    emptying: Emptying,
-    together: Together,
-    hand_over: Callable[[int], None],
-) -> Iterator[PlannedMove]:
-    """Yields steps, already made in `placement`, node by node: those begun before, then those with the fewest pods.
-
-    A node is begun if the others hold all its pods and one of them may be moved now; the rest follow as budgets permit.
-    Every node that is empty or becomes so is handed over; of the nodes begun before, one that the others can no longer
-    do without is not. `gain` is a step's share of its node.
-    """
-    yield from _Consolidation(placement, movable, emptying, together, hand_over).steps()
-
-
 class _Consolidation:
-    def __init__(
-        self,
-        placement: SimulatedPlacement,
-        movable: Bools,
-        emptying: Emptying,
-        together: Together,
-        hand_over: Callable[[int], None],
-    ) -> None:
-        self._placement, self._movable, self._given = placement, movable, emptying
-        self._together, self._hand_over = together, hand_over
+    def __init__(self, placement: SimulatedPlacement, movable: Bools, nodes: WholeNodes, aims: Aims) -> None:
+        self._placement, self._movable, self._nodes, self._aims = placement, movable, nodes, aims
         layout = placement.layout
         # A pod that ends is not moved, but it still counts in what the other nodes have to hold.
         ending = np.array([pod.deleting for pod in layout.pods], bool)
-        self._needs: Bools = np.asarray(layout.present & ~emptying.stays)
+        self._needs: Bools = np.asarray(layout.present & ~nodes.stays)
         self._going: Bools = self._needs & ~ending
-        self._others: Bools = np.asarray(placement.targets & ~emptying.begun)
-        self._reserve = Reserve(placement, self._needs, emptying.reserve)
-        self._room = RoomLeft.of(placement, self._needs, emptying.peak)
-        self._patience = placement.ceiling if emptying.patience is None else emptying.patience
+        self._others: Bools = np.asarray(placement.targets & ~nodes.begun)
+        self._reserve = Reserve(placement, self._needs, aims.nodes_reserve)
+        self._room = RoomLeft.of(placement, self._needs, nodes.peak)
+        # The load at which the others still keep nodes empty.
+        self._patience = limits(aims.high, layout.resources) + ROUNDING
         self._made = 0
 
     def steps(self) -> Iterator[PlannedMove]:
         pools = self._placement.layout.pool
         for number in np.unique(pools).tolist():
             pool: Bools = np.asarray(pools == number)
-            left = self._given.most
+            left = self._aims.consolidate_nodes
             for row in self._keep(pool):
                 left -= 1
                 yield from self._go_on(row, pool)
@@ -98,9 +47,9 @@ class _Consolidation:
 
     def _keep(self, pool: Bools) -> list[int]:
         """Hands over the nodes begun before that the others can do without; those of them that still have pods."""
-        begun = [row for row in self._in_order(np.flatnonzero(self._given.begun & pool)) if self._may_go(row)]
+        begun = [row for row in self._in_order(np.flatnonzero(self._nodes.begun & pool)) if self._may_go(row)]
         empty = [row for row in begun if not len(self._pods(row))]
-        others = self._others | (self._given.begun & ~_rows(empty, pool))
+        others = self._others | (self._nodes.begun & ~_rows(empty, pool))
         room = self._room.copy(self._patience)
         # Empty nodes are given back for three reasons, in this order: pods wait for them, the others are loaded above
         # `patience`, or the others cannot lose `reserve` of their number.
@@ -114,8 +63,8 @@ class _Consolidation:
         while empty and not self._reserve.stands(room, others & pool):
             others[empty.pop()] = True
         for row in empty:
-            self._hand_over(row)
-        self._others = np.asarray(self._others | (others & pool & ~self._given.begun))
+            self._nodes.hand_over(row)
+        self._others = np.asarray(self._others | (others & pool & ~self._nodes.begun))
         return [row for row in begun if len(self._pods(row))]
 
     def _go_on(self, row: int, pool: Bools) -> Iterator[PlannedMove]:
@@ -123,12 +72,12 @@ class _Consolidation:
         moves = self._placed(row, self._others & pool, self._patience)
         if moves is None:
             return
-        self._hand_over(row)
+        self._nodes.hand_over(row)
         yield from self._leave(row, moves)
 
     def _leave(self, row: int, moves: Sequence[tuple[int, int]]) -> Iterator[PlannedMove]:
         for pod, target in moves:
-            if self._movable[pod] and self._together([pod]):
+            if self._movable[pod] and self._nodes.together([pod]):
                 yield self._step(pod, row, target, 1 / len(moves))
             else:
                 # It is not moved in this plan, so what follows has to count it where it runs.
@@ -138,14 +87,14 @@ class _Consolidation:
         if self._waiting(pool):
             return
         tried = 0
-        for row in self._in_order(np.flatnonzero(self._given.may_empty & self._others & pool)):
+        for row in self._in_order(np.flatnonzero(self._nodes.may_empty & self._others & pool)):
             if left <= 0 or tried >= TRIED:
                 return
             pods = self._pods(row)
-            within = self._given.limit is None or self._made + len(pods) <= self._given.limit
+            within = self._aims.max_moves is None or self._made + len(pods) <= self._aims.max_moves
             # A node is begun only if every pod of it that needs another node may be moved, now or soon: none is ending.
             whole = len(pods) == np.count_nonzero(self._needs & (self._placement.on == row))
-            if not (within and whole and self._may_go(row)) or self._given.never[pods].any():
+            if not (within and whole and self._may_go(row)) or self._nodes.never[pods].any():
                 continue
             tried += 1
             before = self._room
@@ -158,7 +107,7 @@ class _Consolidation:
                 continue
             left -= 1
             self._others[row] = False
-            self._hand_over(row)
+            self._nodes.hand_over(row)
             yield from steps
 
     def _placed(self, row: int, others: Bools, ceiling: Floats) -> list[tuple[int, int]] | None:
@@ -212,7 +161,7 @@ class _Consolidation:
 
     def _may_go(self, row: int) -> bool:
         pods = self._pods(row)
-        return bool((self._movable[pods] | self._given.later[pods]).all())
+        return bool((self._movable[pods] | self._nodes.later[pods]).all())
 
     def _in_order(self, rows: Ints) -> list[int]:
         """Those with the fewest pods first, then those with the least load."""
@@ -254,22 +203,14 @@ class Consolidate(BasePlanner):
     def steps(
         self, inputs: PlanInput, placement: SimulatedPlacement, movable: Bools, admit: Admit, spare: Spare
     ) -> Iterator[PlannedMove]:
-        """The nodes begun before first, then those with the fewest pods."""
-        nodes, aims = inputs.whole_nodes, inputs.aims
-        assert nodes is not None
-        emptying = Emptying(
-            begun=nodes.begun,
-            may_empty=nodes.may_empty,
-            stays=nodes.stays,
-            later=nodes.later,
-            never=nodes.never,
-            most=aims.consolidate_nodes,
-            reserve=aims.nodes_reserve,
-            peak=nodes.peak,
-            limit=aims.max_moves,
-            patience=limits(aims.high, inputs.layout.resources) + ROUNDING,
-        )
-        return consolidate(placement, movable, emptying, nodes.together, nodes.hand_over)
+        """The nodes begun before first, then those with the fewest pods.
+
+        A node is begun if the others hold all its pods and one of them may be moved now; the rest follow as budgets
+        permit. Every node that is empty or becomes so is handed over; of the nodes begun before, one that the others
+        can no longer do without is not.
+        """
+        assert inputs.whole_nodes is not None
+        return _Consolidation(placement, movable, inputs.whole_nodes, inputs.aims).steps()
 
     def reason(self, inputs: PlanInput, step: PlannedMove, load: Floats) -> str:
         """ "the other nodes can do without n3, which is at 12.0% cpu and 8.0% memory"."""
