@@ -99,6 +99,7 @@ def test_300_gated_pods_with_devices_are_bound_or_explained(cluster: ControlPlan
         assert any(reason.startswith("Insufficient") for reason in answer["why_not"])
 
 
+@pytest.mark.nightly
 def test_a_killed_leader_leaves_no_pod_gated_for_a_minute(cluster: ControlPlane, tmp_path: Path) -> None:
     """Nothing schedules the pods: the first leader releases a few, and then nothing moves."""
     add_nodes(cluster.api, [node(name) for name in NODES])

@@ -8,7 +8,7 @@ from ballast_lab.harness.api import Json
 from ballast_lab.harness.chart import Installed
 from ballast_lab.harness.control_plane import ControlPlane
 from ballast_lab.harness.objects import PODS, add_nodes, node, pod
-from ballast_lab.harness.waiting import eventually
+from ballast_lab.harness.waiting import HUNG, eventually
 from tests.cluster.test_extender import ballast
 
 SLICES = "/apis/resource.k8s.io/v1/resourceslices"
@@ -62,7 +62,7 @@ def test_a_pod_that_claims_a_device_is_told_where_one_is_free(
             def points() -> dict[str, int]:
                 asked = {"Pod": made, "Nodes": None, "NodeNames": names}
                 url = f"{daemon.url.rstrip('/')}/scheduler/prioritize?profile=dominant-residual"
-                answer = requests.post(url, json=asked, timeout=10).json()
+                answer = requests.post(url, json=asked, timeout=HUNG).json()
                 found = {each["Host"]: each["Score"] for each in answer}
                 assert found == {names[0]: 0, names[1]: 10, names[2]: 0}, found
                 return found

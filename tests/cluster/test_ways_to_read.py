@@ -27,7 +27,7 @@ from ballast_lab.harness.machines import Machines
 from ballast_lab.harness.objects import PODS, add_nodes, node, placements, pod
 from ballast_lab.harness.prometheus import prometheus
 from ballast_lab.harness.scheduler import STOCK, plugin_scores, scheduler
-from ballast_lab.harness.waiting import eventually
+from ballast_lab.harness.waiting import HUNG, eventually
 from tests.unit.serving.gojay import parse_float
 
 LOADS = {"n0": 0.2, "n1": 0.4, "n2": 0.6}
@@ -172,7 +172,7 @@ def _decides(daemon: Daemon, strategy: str) -> bool:
     with requests.Session() as session:
         session.trust_env = False
         address = f"{daemon.url}/scheduler/prioritize?profile={strategy}"
-        answer = session.post(address, json={"Pod": asking, "NodeNames": list(LOADS)}, timeout=10)
+        answer = session.post(address, json={"Pod": asking, "NodeNames": list(LOADS)}, timeout=HUNG)
     assert answer.status_code == 200, answer.text
     return "x-ballast-neutral" not in answer.headers
 

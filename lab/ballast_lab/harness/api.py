@@ -9,6 +9,8 @@ from typing import Any, TypeAlias
 
 import requests
 
+from ballast_lab.harness.waiting import HUNG
+
 Json: TypeAlias = dict[str, Any]
 
 MERGE = "application/merge-patch+json"
@@ -45,7 +47,7 @@ class Api:
 
     def raw(self, method: str, path: str, body: object = None, *, kind: str = "application/json") -> requests.Response:
         data = None if body is None else body if isinstance(body, str) else json.dumps(body)
-        return self._session.request(method, self.url + path, data=data, headers={"Content-Type": kind}, timeout=30)
+        return self._session.request(method, self.url + path, data=data, headers={"Content-Type": kind}, timeout=HUNG)
 
     def call(self, method: str, path: str, body: object = None, *, kind: str = "application/json") -> Json:
         answer = self.raw(method, path, body, kind=kind)

@@ -14,6 +14,7 @@ from urllib3.exceptions import InsecureRequestWarning
 
 from ballast_lab.harness.control_plane import ControlPlane
 from ballast_lab.harness.process import Process, free_port
+from ballast_lab.harness.waiting import HUNG
 
 FAST = {
     "BALLAST_TELEMETRY__INTERVAL": "1s",
@@ -63,7 +64,7 @@ class Daemon(Process):
         with requests.Session() as session, warnings.catch_warnings():
             warnings.simplefilter("ignore", InsecureRequestWarning)  # a certificate of the chart is for its Service
             session.trust_env = False
-            return session.get(self.url + path, timeout=10, verify=self._verify)
+            return session.get(self.url + path, timeout=HUNG, verify=self._verify)
 
     def node(self, name: str) -> dict[str, Any]:
         found = self.get(f"/api/v1/nodes/{name}")

@@ -15,6 +15,7 @@ import yaml
 from ballast.telemetry.exporters.terms import STARVED_LABEL
 from ballast_lab.harness.process import Process, free_port
 from ballast_lab.harness.tools import Tools
+from ballast_lab.harness.waiting import HUNG
 
 
 @dataclass(frozen=True)
@@ -44,7 +45,7 @@ class Prometheus:
         with requests.Session() as session:
             session.trust_env = False
             when = {} if at is None else {"time": f"{at:.3f}"}
-            found = session.post(f"{self.url}/api/v1/query", data={"query": promql, **when}, timeout=30)
+            found = session.post(f"{self.url}/api/v1/query", data={"query": promql, **when}, timeout=HUNG)
         answer = found.json()
         assert answer["status"] == "success", answer
         result: list[dict[str, Any]] = answer["data"]["result"]
@@ -55,7 +56,7 @@ def answers(url: str) -> bool:
     """Whether a GET is answered with 200."""
     with requests.Session() as session:
         session.trust_env = False
-        return session.get(url, timeout=5).status_code == 200
+        return session.get(url, timeout=HUNG).status_code == 200
 
 
 @contextmanager

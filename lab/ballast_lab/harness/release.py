@@ -20,7 +20,7 @@ from ballast_lab.harness.control_plane import ControlPlane
 from ballast_lab.harness.kubeconfig import write_kubeconfig
 from ballast_lab.harness.objects import add_nodes, node
 from ballast_lab.harness.process import Process, free_port
-from ballast_lab.harness.waiting import eventually
+from ballast_lab.harness.waiting import HUNG, eventually
 
 ROOT = Path(__file__).resolve().parents[3]
 CHART = ROOT / "charts" / "ballast"
@@ -110,7 +110,7 @@ class Release:
         """What the running daemon says."""
         with requests.Session() as session:
             session.trust_env = False
-            return session.get(f"http://127.0.0.1:{self.port}{path}", timeout=5).json()
+            return session.get(f"http://127.0.0.1:{self.port}{path}", timeout=HUNG).json()
 
     def see_the_state_change(self) -> None:
         state = self.path("configmaps/ballast-state")
@@ -204,7 +204,7 @@ def _values(prometheus_url: str, port: int) -> dict[str, Any]:
 def _get(url: str) -> bool:
     with requests.Session() as session:
         session.trust_env = False
-        return session.get(url, timeout=5).status_code == 200
+        return session.get(url, timeout=HUNG).status_code == 200
 
 
 def writes(calls: list[Call]) -> set[tuple[str, str]]:

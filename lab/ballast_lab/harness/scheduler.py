@@ -12,6 +12,7 @@ import yaml
 
 from ballast_lab.harness.control_plane import ControlPlane
 from ballast_lab.harness.process import Process, free_port
+from ballast_lab.harness.waiting import HUNG
 
 STOCK = yaml.safe_dump(
     {
@@ -69,7 +70,7 @@ def scheduler(
     def is_ready() -> bool:
         with requests.Session() as session:
             session.trust_env = False
-            return session.get(ready, verify=str(folder / "kube-scheduler.crt"), timeout=5).status_code == 200
+            return session.get(ready, verify=str(folder / "kube-scheduler.crt"), timeout=HUNG).status_code == 200
 
     process = Process("kube-scheduler", command, folder / "log", ready=is_ready, port=port)
     try:

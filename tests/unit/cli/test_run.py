@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from ballast_lab.harness.waiting import until
+from ballast_lab.harness.waiting import HUNG, until
 from ballast_lab.simulator import EmbeddedCluster, World
 from tests.worlds.daemons import ENDPOINT_SLICE, LEASE, OWN
 
 pytestmark = pytest.mark.slow
 
-ENDS = 20
+
 """Seconds within which a daemon must have ended; it takes a fraction of that."""
 
 
@@ -46,7 +46,7 @@ class Process:
 
     def end(self) -> int:
         try:
-            return self.process.wait(ENDS)
+            return self.process.wait(HUNG)
         finally:
             self.process.kill()
             self.process.wait()

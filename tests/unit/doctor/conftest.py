@@ -15,13 +15,14 @@ from ballast.doctor.checks import examine
 from ballast.doctor.evidence import Evidence
 from ballast.doctor.finding import Finding, Report
 from ballast.settings import load
+from ballast_lab.harness.waiting import HUNG
 from ballast_lab.simulator import EmbeddedCluster, World
 from ballast_lab.simulator.kube.kinds import BY_NAME
 
 
 @dataclass
 class Patient:
-    """A simulated cluster of six nodes and the settings of Ballast there."""
+    """A simulated cluster of six nodes and the settings of Ballast there; its answers may take long."""
 
     cluster: EmbeddedCluster
     environment: dict[str, str]
@@ -62,8 +63,10 @@ class Patient:
 def patient(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Patient]:
     for name in ("POD_NAME", "POD_NAMESPACE", "KUBERNETES_SERVICE_HOST"):
         monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr("ballast.doctor.power.PATIENCE", HUNG)
     with EmbeddedCluster(World(nodes=6, scene="calm")) as cluster:
-        yield Patient(cluster, cluster.environment(cluster.kubeconfig(tmp_path / "kubeconfig")))
+        environment = cluster.environment(cluster.kubeconfig(tmp_path / "kubeconfig"))
+        yield Patient(cluster, environment | {"BALLAST_PROMETHEUS__TIMEOUT": "300s"})
 
 
 def wrong(found: Report) -> Mapping[str, Finding]:
