@@ -266,6 +266,7 @@ class Daemon:
         self.progress.lost()
         self.context.conditions.forget(OF_THE_LEADER)
         self.context.ledger.forget()
+        self.eviction.lost()
         if self.power is not None:
             self.power.lost()
         self._endpoint.leading(False)

@@ -265,3 +265,18 @@ def test_the_end_of_a_daemon_gives_back_what_it_holds_as_leader(world: World, le
     ).give_back()
     assert surges.calls == (["give back"] if leads else [])
     assert taints.kept == ([frozenset()] if leads else [])
+
+
+def test_who_lost_the_lease_counts_no_evictions_before_it_has_read_those_of_the_next_leader(world: World) -> None:
+    replica = world.replica
+    waiting(world)
+    replica.replacements.taints = None
+    follow_up = FollowUp(world.context, replica.follower, replica.evictor.recorder, replica.replacements, None)
+    counted = follow_up.tally()
+    assert counted is not None
+    follow_up.lost()
+    assert follow_up.tally() is None
+    replica.evictor.recorder.resume()
+    again = follow_up.tally()
+    assert again is not None
+    assert again.encode() == counted.encode()

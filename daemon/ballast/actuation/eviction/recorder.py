@@ -62,6 +62,10 @@ class EvictionRecorder:
         waiting = sum(step.open for step in steps)
         return f"took over {waiting} evictions that are not finished" if waiting else None
 
+    def lost(self) -> None:
+        """Another replica may lead from now on: what it does is read before this one says what has happened."""
+        self._loaded = False
+
     def unreadable(self) -> str | None:
         """Why it is unknown what was begun, after another attempt to read it; None if it is known."""
         if self._loaded:

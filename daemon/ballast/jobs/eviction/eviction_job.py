@@ -44,7 +44,7 @@ class EvictionJob:
         self._usage, self._worker, self._executor = usage, worker, executor
         self.explain, self.imagined = explainer.explain, moments.shadow.changes
         self.observe, self.gained, self.stop = moments.observe, follow_up.gained, worker.stop
-        self.give_back, self.tally = follow_up.give_back, follow_up.tally
+        self.give_back, self.tally, self.lost = follow_up.give_back, follow_up.tally, follow_up.lost
 
     def cycle(self, snapshot: Snapshot) -> str:
         """Raises ClusterError when `ballast-state` cannot be read, WorkerError when no plan could be made."""

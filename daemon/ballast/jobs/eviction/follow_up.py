@@ -53,7 +53,7 @@ class FollowUp:
         self._follower, self._recorder, self._replacements, self._surges = follower, recorder, replacements, surges
         self._taints = TaintKeeper(context, recorder, replacements, surges)
         self._resumed = self._was_paused = False
-        self._clock, self.tally = context.clock, recorder.tally
+        self._clock, self.tally, self.lost = context.clock, recorder.tally, recorder.lost
 
     def gained(self) -> None:
         """This replica leads from now on. What the leader before had begun is read at once, beside everything else:
