@@ -42,7 +42,7 @@ def batching(calm: Rig, mode: str = "on", *, settled: bool = True, **settings: s
     quiet = {"PUBLISHING__MODE": "off", "BATCH__GATHER": "0", "BATCH__INTERVAL": "1s", **settings}
     daemon = calm.daemon(BATCH__MODE=mode, **quiet)
     assert daemon.batch is not None
-    daemon.batch._planner.worker._command = PLANNER
+    daemon.batch._planner.worker._command, daemon.batch._planner.worker._deadline = PLANNER, HUNG
     until(lambda: daemon.context.switches.paused("batch") is None, "the switches")
     until(lambda: daemon.context.workloads.wait_synced(HUNG), "the namespaces")
     if settled:
