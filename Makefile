@@ -20,7 +20,7 @@ test: $(DEV)  ## the core, and the shell with fakes: two minutes
 	HYPOTHESIS_PROFILE=quick $(BIN)/pytest -n 3 --dist worksteal -m "not slow" tests/unit $(ARGS)
 
 test-slow: $(DEV)  ## the rest of what needs Python, a browser or helm, and properties at length
-	$(BIN)/pytest -n 3 --dist worksteal --timeout 600 -m "slow or hypothesis" $(ARGS)
+	$(BIN)/pytest -n 3 --dist worksteal -m "slow or hypothesis" $(ARGS)
 
 coverage: $(DEV)  ## test-slow in twice the time, and how much of the code it runs
 	$(MAKE) test-slow ARGS="--cov --cov-report= $(ARGS)"
@@ -30,7 +30,7 @@ test-cluster: $(DEV)  ## against the real control plane, Prometheus and node_exp
 	tests/cluster/run $(ARGS)
 
 test-deep: $(DEV)  ## the properties of power, and what a few nodes may change, ten times as many examples
-	HYPOTHESIS_PROFILE=deep $(BIN)/pytest -n 2 --timeout 600 --dist worksteal -m hypothesis tests/unit/power tests/unit/daemon/test_power_budget.py tests/unit/daemon/test_blast_radius.py $(ARGS)
+	HYPOTHESIS_PROFILE=deep $(BIN)/pytest -n 2 --dist worksteal -m hypothesis tests/unit/power tests/unit/daemon/test_power_budget.py tests/unit/daemon/test_blast_radius.py $(ARGS)
 
 fuzz: $(DEV)  ## mutated input for every decoder and parser, 100,000 cases in a minute
 	$(BIN)/python -m ballast_lab.fuzz $(ARGS)
