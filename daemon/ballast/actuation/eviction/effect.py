@@ -114,6 +114,9 @@ class EffectVerdict:
     measured: Measured
     ineffective: Mapping[tuple[str, str], str] = field(default_factory=dict)
     """{(node, resource): why} of the sources whose load did not fall as was said."""
+    failed_alone: bool = False
+    """Whether it failed too by the sources that no other plan under way has touched: pods that come or go there
+    meanwhile cannot be told from what it did."""
 
     @property
     def failed(self) -> bool:
@@ -135,11 +138,13 @@ def judge(
     after = causal.parts(snapshot, before)
     passed, middle = snapshot.time - plan.time, causal.ages(snapshot)
 
-    def seen(part: Loads) -> Interval | None:
+    def seen(part: Loads, beside: Mapping[str, Mapping[str, tuple[float, ...]]] = before) -> Interval | None:
         norm = sum(change * change for changes in part.values() for change in changes.values())
-        return causal.share(part, before, after, passed, middle) if norm >= FAINT**2 else None
+        return causal.share(part, beside, after, passed, middle) if norm >= FAINT**2 else None
 
     found = seen(expected)
+    alone = _falls([step for step in steps if step.source not in touched])
+    by_alone = seen(alone, {name: own for name, own in before.items() if name in alone or name not in expected})
     why = {}
     for node, changes in expected.items():
         resource = min(changes, key=lambda name: changes[name])
@@ -150,14 +155,7 @@ def judge(
     if found is not None:
         value, low, high = (round(part, 4) for part in found)
         result = msgspec.structs.replace(result, share=value, low=low, high=high)
-    return EffectVerdict(found, result, why)
-
-
-def failed_alone(plan: Running, happened: Sequence[StepRecord], snapshot: Snapshot, touched: Collection[str]) -> bool:
-    """Whether it failed too by the sources that no other plan under way has touched: pods that come or go there
-    meanwhile cannot be told from what it did."""
-    alone = [step for step in happened if step.source not in touched]
-    return bool(alone) and judge(plan, alone, snapshot, touched).failed
+    return EffectVerdict(found, result, why, by_alone is not None and by_alone.high < HALF)
 
 
 def relief(steps: Sequence[StepRecord], share: float | None) -> tuple[float, float] | None:

@@ -185,7 +185,7 @@ def _judge(
     followed.sentences.append(f"{plan.kind} of {pods}: {effect_seen}")
     if verdict.failed and planner is not None and planner.needs_confirmation:
         followed.ineffective = verdict.ineffective
-    elif verdict.failed and effect.failed_alone(plan, happened, snapshot, touched):
+    elif verdict.failed and verdict.failed_alone:
         followed.stop = f"{plan.kind} is stopped for a while: {effect_seen}"
 
 
