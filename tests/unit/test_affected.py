@@ -138,6 +138,13 @@ def test_a_command_of_the_lab_is_reached_by_its_entry_point(checkout: Checkout) 
     assert checkout.affected("HEAD")[0] == ["tests/unit/test_demo.py"]
 
 
+def test_what_a_link_leads_to_is_named_by_the_place_of_the_link_too(checkout: Checkout) -> None:
+    (checkout.folder / "charts" / "ballast" / "pages").symlink_to("../../docs", target_is_directory=True)
+    checkout.commit()
+    checkout.write({"docs/taints.md": "# Other\n"})
+    assert checkout.affected("HEAD")[0] == ["tests/unit/test_chart.py", "tests/unit/test_docs.py"]
+
+
 def test_new_files_count_although_git_does_not_track_them(checkout: Checkout) -> None:
     checkout.write({"tests/unit/test_new.py": ""})
     assert checkout.affected("HEAD")[0] == ["tests/unit/test_new.py"]
@@ -155,6 +162,10 @@ def _unknown(one: Checkout) -> None:
     one.write({"odd.bin": "!\n"})
 
 
+def _unknown_kind(one: Checkout) -> None:
+    one.write({"daemon/ballast/page/new.wasm": "?"})
+
+
 def _without_git(one: Checkout) -> None:
     shutil.rmtree(one.folder / ".git")
 
@@ -169,6 +180,7 @@ def _broken(one: Checkout) -> None:
         (_removed, "docs/power.md was removed, renamed or changed its kind"),
         (_renamed, "docs/power.md was removed, renamed or changed its kind"),
         (_unknown, "no code names odd.bin"),
+        (_unknown_kind, "daemon/ballast/page/new.wasm is of a kind that was not there before"),
         (_without_git, "git"),
         (_broken, "invalid syntax"),
     ],
