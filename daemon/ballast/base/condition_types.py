@@ -73,6 +73,11 @@ CONDITION_TYPES: Mapping[str, ConditionType] = {
         "Set BALLAST_TELEMETRY__NODE_LABEL: `ballast doctor --only node-label`, [telemetry](../telemetry.md).",
         rank=Rank.TUNING,
     ),
+    "AddressClaimed": ConditionType(
+        "A node claims an address or a name of another",
+        "Several nodes list one address or name in their status; it counts for one of them at most.",
+        "Compare `kubectl get nodes -o wide` with the machines; a node that lists addresses of others may be hostile.",
+    ),
     "SourcesDisagree": ConditionType(
         "Two sources disagree about loads",
         "Two sources tell different loads of the same nodes.",

@@ -8,7 +8,7 @@ import msgspec
 import numpy as np
 
 from ballast.answers.api import StatusCondition
-from ballast.base.text import duration, named
+from ballast.base.text import duration, named, printable
 from ballast.cluster.conditions import Conditions
 from ballast.jobs.telemetry_cycle import TelemetryCycle
 from ballast.model.node import Node
@@ -17,6 +17,7 @@ from ballast.model.snapshot import Snapshot
 from ballast.publishing.freeze import Freeze
 from ballast.publishing.round import Round
 from ballast.settings import Mode, PublishingSettings, Settings, TelemetrySettings
+from ballast.telemetry.node_claims import Contest
 
 NAMED = 5
 TELLING = ("kubernetes.io/os", "eks.amazonaws.com/compute-type", "type", "kubernetes.io/arch")
@@ -47,6 +48,7 @@ def report_telemetry(
     conditions.report("SeriesDiffer", "SeveralThings", reading.differing.splitlines() if reading else None)
     several = reading.several_jobs if reading else None
     conditions.report("SeveralJobs", "OneNodeTwice", several.text.splitlines() if several else None)
+    conditions.report("AddressClaimed", "SeveralNodes", _claimed(telemetry.contests))
     conditions.report("SourcesDisagree", "MeansApart", "; ".join(telemetry.disagreements))
     lent = sorted(name for name, source in snapshot.sources.items() if source != telemetry.primary)
     conditions.report("FallbackInUse", "PrimarySilent", f"{', '.join(lent)} from the fallback source" if lent else None)
@@ -72,6 +74,28 @@ def _starved(names: Sequence[str]) -> str | None:
         f"{named(names, NAMED)}: a fifth of the time or more is stolen by the hypervisor, or spent waiting for disks "
         "or memory; no pods are sent there. Look at `steal` and `iowait` of node_cpu_seconds_total, and at the disks"
     )
+
+
+def _claimed(contests: Sequence[Contest]) -> str | None:
+    """Who claims what of whom, by claimant; then what is nobody's."""
+    owners: dict[str, set[str]] = {}
+    for each in contests:
+        for name in each.others if each.owner else ():
+            owners.setdefault(name, set()).add(each.owner)
+    liars = {name for each in contests for name in each.liars}
+    said = [
+        f"{name} lists addresses or names of {named(sorted(others), NAMED)}, who keep them"
+        + (f"; {name} is disputed" if name in liars else "")
+        for name, others in sorted(owners.items(), key=lambda one: (one[0] not in liars, one))[:NAMED]
+    ]
+    shared = [
+        f"{printable(each.key)} is listed by {named(each.others, NAMED)}, and nothing tells whose it is"
+        for each in contests
+        if not each.owner
+    ]
+    if not (said := said + shared[:NAMED]):
+        return None
+    return f"{'; '.join(said)}. Compare `kubectl get nodes -o wide` with the machines, and mend status.addresses"
 
 
 def _disputed(sides: Mapping[str, Sequence[str]]) -> str | None:

@@ -74,7 +74,7 @@ class SnapshotJob:
         if not cache.listed("nodes"):
             raise ClusterError(problem or "the nodes have not been listed yet")
         nodes = cache.nodes()
-        self._names = self._names.following(nodes) or _names(nodes, context.settings)
+        self._names = self._names.following(nodes)
         snapshot = self._telemetry.cycle(self._names)
         self._freeze = self._freeze.after(snapshot.states.silent_share, context.clock.monotonic())
         if (devices := self._claims.now()).free:

@@ -18,6 +18,7 @@ from ballast.model.snapshot import Snapshot, Window, mixed
 from ballast.settings import Settings
 from ballast.telemetry.intake import default_max_age
 from ballast.telemetry.metrics_server import MetricsServerSource
+from ballast.telemetry.node_claims import Contest
 from ballast.telemetry.node_names import NodeNames
 from ballast.telemetry.prometheus_source import PrometheusSource
 from ballast.telemetry.source import Source
@@ -84,6 +85,9 @@ class TelemetryCycle:
         self._witness = Witness()
         self.disputes = Disputes(rules.forget_after)
         self.disagreements: tuple[str, ...] = ()
+        self._claimed: frozenset[Contest] = frozenset()
+        self.contests: tuple[Contest, ...] = ()
+        """What several nodes claim, in this cycle and the one before: two that swap addresses do for a moment."""
         self.last: Reading | None = None
         self.witness_problem = ""
         """Why metrics-server could not be read when it was asked last."""
@@ -121,6 +125,9 @@ class TelemetryCycle:
                 self.witness_problem = "; ".join(sorted(set(spare.problems.values())))
                 self._witness.record_answer(at, failed=bool(spare.problems))
                 self._ingest(self._fallback, spare, names)
+        claimed = names.contests()
+        self.contests = tuple(each for each in claimed if each in self._claimed)
+        self._claimed = frozenset(claimed)
         return self._snapshot(at, names.nodes)
 
     def close(self) -> None:
@@ -194,6 +201,7 @@ class TelemetryCycle:
                 self.disputes.compare(at, self._lives.keys, self._resources, gap)
         states = self._states(at, nodes, windows, newest, sources)
         doubtful = self.last.doubtful if self.last is not None else frozenset()
+        doubtful |= {name for each in self.contests for name in each.liars}
         several = np.array([node.name in doubtful for node in nodes], bool)
         states = states.dispute(self.disputes.disputed(self._lives.keys) | several)
         label = self._rules.pool_label

@@ -36,7 +36,7 @@ class NodeState(StrEnum):
     SILENT = "silent"
     """Measured, and not sufficiently any more."""
     DISPUTED = "disputed"
-    """Measured, but two sources differ: one of them is wrong."""
+    """Measured, but two sources differ, or it claims what is another's: what is told of it may be wrong."""
 
 
 _CODES = {state: number for number, state in enumerate(NodeState)}

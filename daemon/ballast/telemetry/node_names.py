@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import ipaddress
 import re
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from copy import copy
 from typing import Final
@@ -12,17 +10,26 @@ from typing import Final
 import numpy as np
 
 from ballast.model.node import Node
+from ballast.model.node_state import is_down
 from ballast.model.sample import Ints
+from ballast.telemetry.node_claims import AMBIGUOUS as AMBIGUOUS
+from ballast.telemetry.node_claims import (
+    AddressClaim,
+    Contest,
+    canonical,
+    claims_of,
+    contest,
+    is_machine,
+    owner_of,
+    standing,
+)
 
 UNMATCHED: Final = -1
-AMBIGUOUS: Final = -2
 NOT_SELECTED: Final = -3
 
 SEPARATOR: Final = "\x1f"
 """Separates the values of several labels. Each of them may name the node."""
 
-_NAME_ADDRESSES = frozenset(("Hostname", "InternalDNS"))
-_EXTERNAL_ADDRESSES = frozenset(("ExternalIP", "ExternalDNS"))
 _PORT_NAME = re.compile(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?")
 _LONGEST_PORT_NAME = 15
 _LONGEST_VALUE = 253 + len(":") + _LONGEST_PORT_NAME
@@ -32,13 +39,15 @@ _LONGEST_VALUE = 253 + len(":") + _LONGEST_PORT_NAME
 class NodeNames:
     """Finds the row of a node by what exporters call it.
 
-    Tried in this order: the node label `identity`, the name, InternalIP, Hostname and InternalDNS, ExternalIP and
-    ExternalDNS, a short host name for a node known by its FQDN, an FQDN for a node known by its short name; all of them
-    with or without a `:port`, which is a number or a name. Of several values joined by SEPARATOR the first that names
-    a node counts. A value of more than 269 characters names none.
+    Tried in this order: the name, the node label `identity`, what the node lists (InternalIP, Hostname, InternalDNS,
+    ExternalIP, ExternalDNS), a short host name for a node known by its FQDN, an FQDN for a node known by its short
+    name; all of them with or without a `:port`, which is a number or a name. What several nodes claim belongs to the
+    strongest claim (`node_claims`). Of several values joined by SEPARATOR the first that names a node counts. A value
+    of more than 269 characters names none.
     `rewrite` maps patterns (whole match) to replacements (`\\1` or `$1`) and is applied first. While `selecting`,
     `nodes` are not all there are: what fits none is NOT_SELECTED, and host names are not completed or cut, since they
-    could be those of another node.
+    could be those of another node. `before` are the look-ups of the cycle before: who was measured under an address
+    then keeps it.
     """
 
     def __init__(
@@ -48,33 +57,42 @@ class NodeNames:
         selecting: bool = False,
         identity: str | None = None,
         rewrite: Mapping[str, str] | None = None,
+        before: NodeNames | None = None,
     ) -> None:
         self.nodes = tuple(nodes)
-        self._identity = identity
+        self._selecting, self._identity = selecting, identity
         self._rewrite = [
             (re.compile(pattern), re.sub(r"\$(\d+)", r"\\\1", text)) for pattern, text in (rewrite or {}).items()
         ]
+        self._patterns = rewrite
         self._known: dict[str, int] = {}
+        self._seen: set[str] = set()
+        """Keys under which series have been looked up."""
+        self._held, self._refused = before._remembered() if before else ({}, {})
         self._nobody: int = NOT_SELECTED if selecting else UNMATCHED
-        self._levels = [_index(level) for level in _levels(self.nodes, identity)[: 4 if selecting else 6]]
+        self._index: dict[str, int] = {}
+        rivals: dict[str, set[int]] = {}
+        for row, node in enumerate(self.nodes):
+            for key, _ in claims_of(node, identity, guessing=not selecting):
+                if (other := self._index.setdefault(key, row)) != row:
+                    rivals.setdefault(key, {other}).add(row)
+        self._settle(rivals)
 
     def __len__(self) -> int:
         return len(self.nodes)
 
-    def following(self, nodes: tuple[Node, ...]) -> NodeNames | None:
-        """The same look-ups over `nodes`, whatever else changed about them; None when one is called otherwise now."""
+    def following(self, nodes: tuple[Node, ...]) -> NodeNames:
+        """The look-ups over `nodes`: the same ones where none of them is called otherwise now."""
         if nodes is self.nodes:
             return self
-        if len(nodes) != len(self.nodes):
-            return None
-        if any(
-            new is not old and self._names_of(new) != self._names_of(old)
-            for new, old in zip(nodes, self.nodes, strict=True)
+        if len(nodes) == len(self.nodes) and all(
+            new is old or self._told_by(row, new) == self._told_by(row, old)
+            for row, (new, old) in enumerate(zip(nodes, self.nodes, strict=True))
         ):
-            return None
-        names = copy(self)
-        names.nodes = nodes
-        return names
+            names = copy(self)
+            names.nodes = nodes
+            return names
+        return NodeNames(nodes, selecting=self._selecting, identity=self._identity, rewrite=self._patterns, before=self)
 
     def row(self, value: str) -> int:
         """The row of the node, or UNMATCHED, AMBIGUOUS, NOT_SELECTED."""
@@ -94,8 +112,68 @@ class NodeNames:
             count=len(values),
         )
 
-    def _names_of(self, node: Node) -> tuple[object, ...]:
-        return node.name, node.addresses, node.labels.get(self._identity) if self._identity else None
+    def contests(self) -> tuple[Contest, ...]:
+        """What series are called by and several living nodes claim, by key."""
+        found = (
+            contest(key, self._contested[key], self.nodes, self._index[key])
+            for key in sorted(self._contested.keys() & self._seen)
+        )
+        return tuple(each for each in found if each is not None)
+
+    def _settle(self, rivals: dict[str, set[int]]) -> None:
+        """Decides about each key that several nodes claim."""
+        for key, row in self._index.items():
+            # "w1.evil" that one node lists is a claim to node w1 as well: its name is the better one.
+            host, dot, rest = key.partition(".")
+            if rest and (other := self._index.get(host + dot, row)) != row:
+                rivals.setdefault(key, {row}).add(other)
+        # The whole list of a node once, however many keys it claims.
+        standings = {
+            row: standing(self.nodes[row], self._identity, guessing=not self._selecting)
+            for row in set[int]().union(*rivals.values())
+        }
+        self._rivals = frozenset(standings)
+        self._contested: dict[str, dict[int, AddressClaim]] = {}
+        for key, rows in rivals.items():
+            part = key.partition(".")[0] + "."
+            claims = {
+                row: claim for row in rows if (claim := standings[row].get(key) or standings[row].get(part)) is not None
+            }
+            self._contested[key] = claims
+            self._index[key] = owner_of(claims, self.nodes, self._held.get(key, ""))
+
+    def _remembered(self) -> tuple[dict[str, str], dict[tuple[str, str], str]]:
+        """Key → the node that was measured under it first; (key, node) → the node that had it when its claim failed.
+
+        Both last while their node claims the key. Who claims what is not his gains nothing by waiting until the owner
+        is down or gone: a claim that failed never becomes the first, unless the owner lives and took the address off
+        its list, as floating ones do. One that no series confirmed is none either: else a list of the whole subnet
+        would hold the addresses of nodes to come.
+        """
+        names = [node.name for node in self.nodes]
+        row_of = {name: row for row, name in enumerate(names)}
+
+        def stands(key: str, name: str) -> bool:
+            row = row_of.get(name)
+            return row is not None and row in self._contested.get(key, (self._index.get(key),))
+
+        refused = {
+            (key, name): owner
+            for (key, name), owner in self._refused.items()
+            if stands(key, name) and (owner not in row_of or stands(key, owner))
+        }
+        for key, claims in self._contested.items():
+            if (owner := self._index[key]) >= 0:
+                refused.update({(key, names[row]): names[owner] for row in claims if row != owner})
+        held = {
+            key: names[row] for key in self._seen if (row := self._index[key]) >= 0 and (key, names[row]) not in refused
+        }
+        return held | {key: name for key, name in self._held.items() if stands(key, name)}, refused
+
+    def _told_by(self, row: int, node: Node) -> tuple[object, ...]:
+        """What look-ups depend on; whether a node lives only where another claims the same."""
+        told = node.name, node.addresses, node.labels.get(self._identity) if self._identity else None
+        return (*told, is_down(node), is_machine(node), node.created) if row in self._rivals else told
 
     def _find(self, value: str) -> int:
         if SEPARATOR not in value:
@@ -104,84 +182,33 @@ class NodeNames:
         return next((row for row in rows if row >= 0), max(rows))
 
     def _find_one(self, value: str) -> int:
+        key = self._key(value)
+        if key is None:
+            return self._nobody if value else UNMATCHED
+        self._seen.add(key)
+        return self._index[key]
+
+    def _key(self, value: str) -> str | None:
+        """What in the index this value is, if anything."""
         if len(value) > _LONGEST_VALUE:
-            return self._nobody
+            return None
         for pattern, replacement in self._rewrite:
             match = pattern.fullmatch(value)
             if match is not None:
                 value = match.expand(replacement)
                 break
-        return self._look_up(_without_port(_canonical(value)))
-
-    def _look_up(self, value: str) -> int:
-        if not value:
-            return UNMATCHED
-        exact, guessed = self._levels[:4], self._levels[4:]
-        for level in exact:
-            if value in level:
-                return level[value]
-        if not guessed or _is_address(value):
-            return self._nobody
-        short_of_long, short = guessed
+        value = _without_port(canonical(value))
         host, dot, _ = value.partition(".")
-        return (short if dot else short_of_long).get(host, self._nobody)
-
-
-def _levels(nodes: Sequence[Node], identity: str | None) -> list[dict[str, set[int]]]:
-    """Per level, key → the rows that answer to it."""
-    levels: list[dict[str, set[int]]] = [defaultdict(set) for _ in range(6)]
-    by_identity, by_name, by_address, by_external, short_of_long, short = levels
-    for number, node in enumerate(nodes):
-        if identity and (value := node.labels.get(identity)):
-            by_identity[_canonical(value)].add(number)
-        names = {_canonical(node.name)}
-        by_name[_canonical(node.name)].add(number)
-        for kind, address in node.addresses:
-            if kind == "InternalIP":
-                by_address[_canonical(address)].add(number)
-            elif kind in _NAME_ADDRESSES:
-                names.add(_canonical(address))
-                by_address[_canonical(address)].add(number)
-            elif kind in _EXTERNAL_ADDRESSES:
-                by_external[_canonical(address)].add(number)
-        for name in names:
-            host, dot, _ = name.partition(".")
-            if not _is_address(name):
-                (short_of_long if dot else short)[host].add(number)
-    return levels
-
-
-def _index(level: Mapping[str, set[int]]) -> dict[str, int]:
-    return {key: AMBIGUOUS if len(rows) > 1 else next(iter(rows)) for key, rows in level.items()}
-
-
-def _canonical(value: str) -> str:
-    value = value.strip().rstrip(".").lower()
-    if value.count(":") > 1:
-        try:
-            return str(ipaddress.ip_address(value.strip("[]")))
-        except ValueError:
-            pass
-    return value
+        return next((key for key in (value, host + dot) if key in self._index and key), None)
 
 
 def _without_port(value: str) -> str:
     host, colon, port = value.rpartition(":")
     if not colon or not _is_port(port) or (":" in host and not host.startswith("[")):
         return value
-    return _canonical(host)
+    return canonical(host)
 
 
 def _is_port(text: str) -> bool:
     """A number, or a port's name in a pod: Google Managed Prometheus calls exporters `node:portname`."""
     return text.isdigit() or (len(text) <= _LONGEST_PORT_NAME and _PORT_NAME.fullmatch(text) is not None)
-
-
-def _is_address(value: str) -> bool:
-    if ":" not in value and not value[:1].isdigit():
-        return False
-    try:
-        ipaddress.ip_address(value)
-    except ValueError:
-        return False
-    return True
