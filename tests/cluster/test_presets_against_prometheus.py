@@ -285,9 +285,10 @@ def _processors(node: int, passed: float, address: str) -> Samples:
     windows = {"instance": f"{address}:9182", "job": "windows"}
     left = 0.99 * busy
     shares = {"idle": 0.98 - left, "iowait": 0.01, "steal": 0.01, "user": 0.7 * left, "system": 0.3 * left}
+    shares |= dict.fromkeys(("nice", "irq", "softirq"), 0.0)
     for cpu in range(CORES):
         for mode, share in shares.items():
-            if address == ONLY_REST and mode in ("user", "system"):
+            if address == ONLY_REST and mode not in ("idle", "iowait", "steal"):
                 continue
             yield "node_cpu_seconds_total", {**linux, "cpu": str(cpu), "mode": mode}, share * passed
         for mode, share in (("idle", 1 - busy), ("user", 0.6 * busy), ("privileged", 0.4 * busy), ("dpc", 0.1 * busy)):

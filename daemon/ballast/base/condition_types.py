@@ -67,6 +67,11 @@ CONDITION_TYPES: Mapping[str, ConditionType] = {
         "Several scrape jobs report the same node; a job that reports fewer nodes than another is left out.",
         "Set the MATCHERS line of the message: `ballast doctor --only several-jobs`.",
     ),
+    "ImpossibleValues": ConditionType(
+        "Some nodes tell values that cannot be",
+        "Values of some nodes cannot be, such as a core's time above the time lived; they do not count.",
+        "See which and why: `ballast doctor --only unmeasured-nodes`; store every core and mode once.",
+    ),
     "UnmatchedSeries": ConditionType(
         "Series match no node",
         "Series name no node of the cluster, or several.",

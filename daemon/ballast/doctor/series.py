@@ -14,6 +14,9 @@ from ballast.settings.prometheus import BUILT_IN_PRESETS
 
 _OTHER_SOURCE = "BALLAST_TELEMETRY__SOURCE=metrics-server"
 
+_NAMED_IMPOSSIBLE = 20
+"""Nodes of which it is said what cannot be."""
+
 _FEW = 0.02
 """Share of nodes without a sample that is nothing special: some always come or go."""
 
@@ -154,6 +157,11 @@ def unmeasured_nodes(evidence: Evidence) -> Iterator[Finding]:
     reading, nodes = evidence.reading, evidence.nodes
     excluded = {name for mixture in evidence.source.differences for name in mixture.nodes}
     rejected = ", ".join(f"{count:,} {reason}" for reason, count in sorted(reading.rejected.items()) if count)
+    if impossible := sorted(reading.impossible.items()):
+        told = "; ".join(f"{name}: {text}" for name, text in impossible[:_NAMED_IMPOSSIBLE])
+        node = next(node for node in nodes if node.name == impossible[0][0])
+        subject = named([name for name, _ in impossible])
+        yield Finding("unmeasured-nodes", "warn", subject, f"what is told cannot be: {told}", (_exporter_of(node),))
     seen: set[frozenset[int]] = set()
     for resource in (name for name in ALWAYS_NEEDED if name in reading.samples):
         measured = _rows(reading, resource)

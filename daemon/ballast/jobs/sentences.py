@@ -45,6 +45,7 @@ def report_telemetry(
     conditions.report("PartialAnswers", "Warnings", "; ".join(sorted(set(reading.warnings))) if reading else None)
     strangers = ", ".join(reading.strangers[:NAMED]) if reading else ""
     conditions.report("UnmatchedSeries", "NoSuchNode", f"series that match no node: {strangers}" if strangers else None)
+    conditions.report("ImpossibleValues", "CannotBe", _impossible(reading.impossible) if reading else None)
     conditions.report("SeriesDiffer", "SeveralThings", reading.differing.splitlines() if reading else None)
     several = reading.several_jobs if reading else None
     conditions.report("SeveralJobs", "OneNodeTwice", several.text.splitlines() if several else None)
@@ -65,6 +66,16 @@ def report_telemetry(
         f"{freeze.max_unknown / 2:.0%} are, in two successive cycles"
     )
     conditions.report("PublishingFrozen", "TooManyUnknown", frozen if freeze.frozen else None)
+
+
+def _impossible(said: Mapping[str, str]) -> str | None:
+    if not said:
+        return None
+    name = min(said)
+    return (
+        f"{named(sorted(said), NAMED)}: what their exporters tell cannot be, so it does not count. Look at what is "
+        f"stored of them, such as node_cpu_seconds_total of {name}, of which each core and mode has to be there"
+    )
 
 
 def _starved(names: Sequence[str]) -> str | None:

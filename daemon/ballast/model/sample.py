@@ -79,6 +79,8 @@ class Reading:
     """By resource."""
     rejected: Mapping[str, int] = field(default_factory=Counter)
     """Samples by the reasons of REJECTION_REASONS."""
+    impossible: Mapping[str, str] = field(default_factory=dict)
+    """By name of a node, some hundreds at most: what cannot be of its values."""
     strangers: tuple[str, ...] = ()
     """A few series that match no node, or several."""
     warnings: tuple[str, ...] = ()

@@ -7,8 +7,8 @@ import numpy as np
 from ballast.model.sample import Bools, Floats, Ints, Samples
 from ballast.telemetry.node_names import AMBIGUOUS, UNMATCHED
 
-LARGEST_SHARE = 1.5
-"""The largest accepted ratio of cpu and memory. They are shares of capacity; above 1 only by rounding."""
+LARGEST_SHARE = 1.05
+"""The largest accepted ratio of cpu, memory and stalled time. They are shares of a whole; above 1 only by rounding."""
 
 LARGEST_ROUNDING = 0.02
 """What a preset gives below 0 down to here is 0."""
@@ -49,7 +49,7 @@ def accept(
 
 def largest_ratio(resource: str) -> float:
     """Above this a value of the resource is no ratio."""
-    return LARGEST_SHARE if resource in ("cpu", "memory") else LARGEST_RATIO
+    return LARGEST_SHARE if resource in ("cpu", "memory") or resource.startswith("psi-") else LARGEST_RATIO
 
 
 def default_max_age(interval: float, scrapes: float = 0.0) -> float:

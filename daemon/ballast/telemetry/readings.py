@@ -14,6 +14,7 @@ from ballast.base.metrics import Metrics
 from ballast.base.text import printable
 from ballast.model.sample import Bools, Floats, Ints, Mixture, Reading, ReadingProblem, Samples
 from ballast.settings import Settings
+from ballast.telemetry.impossible import find_impossible, none_can_be
 from ballast.telemetry.intake import (
     SUSPICIOUS_RATIO,
     accept,
@@ -109,12 +110,19 @@ class Answers:
 
 @dataclass
 class _Found:
-    samples: list[dict[str, Samples]]
-    rejected: list[Counter[str]]
+    times: int
+    samples: list[dict[str, Samples]] = field(init=False)
+    rejected: list[Counter[str]] = field(init=False)
+    impossible: list[dict[str, str]] = field(init=False)
     warnings: set[str] = field(default_factory=set)
     strangers: set[str] = field(default_factory=set)
     mixtures: list[Mixture] = field(default_factory=list)
     starved: list[Samples] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.samples = [{} for _ in range(self.times)]
+        self.rejected = [Counter() for _ in range(self.times)]
+        self.impossible = [{} for _ in range(self.times)]
 
 
 class ReadingBuilder:
@@ -138,7 +146,7 @@ class ReadingBuilder:
     def readings(self, grid: Grid, questions: QuerySet, answers: Answers, names: NodeNames) -> Iterator[Reading]:
         """One reading per time of the grid."""
         answers = self._observe(grid, questions, answers, names)
-        samples = _Found([{} for _ in range(grid.count)], [Counter() for _ in range(grid.count)])
+        samples = _Found(grid.count)
         failed = {name: ReadingProblem("query", text) for name, text in questions.problems.items()}
         failed |= self._resources(questions, answers, grid, names, samples)
         tables = [
@@ -157,6 +165,7 @@ class ReadingBuilder:
                 samples=samples.samples[index],
                 failed=failed,
                 rejected=+samples.rejected[index],
+                impossible=samples.impossible[index],
                 strangers=tuple(sorted(samples.strangers)[:_NAMED_STRANGERS]),
                 warnings=warnings,
                 queries=answers.queries if index == 0 else 0,
@@ -230,7 +239,9 @@ class ReadingBuilder:
             )
         times = sample_times(table, rows, newest, names, question.labels)
         rejected = [Counter[str]() for _ in range(grid.count)]
-        samples += self._accept(question, table, rows, times, grid, names, rejected)
+        impossible: list[dict[str, str]] = [{} for _ in range(grid.count)]
+        samples += self._accept(question, table, rows, times, grid, names, rejected, impossible)
+        found.impossible = [new | told for told, new in zip(found.impossible, impossible, strict=True)]
         for counted, more in zip(found.rejected, rejected, strict=True):
             counted.update(more)
         highest = max((float(sample.values.max(initial=0.0)) for sample in samples), default=0.0)
@@ -248,7 +259,7 @@ class ReadingBuilder:
                 said.fix,
             )
         if grid.count == 1 and not samples[0].rows.size:
-            return self._wholesale(question, rejected[0], newest, grid.start)
+            return self._wholesale(question, rejected[0], newest, grid.start, impossible[0])
         return None
 
     def _without_witnesses(
@@ -260,17 +271,19 @@ class ReadingBuilder:
         rows = names.rows(witnesses.named(question.labels))
         times = sample_times(witnesses, rows, newest, names, question.labels)
         uncounted = [Counter[str]() for _ in range(grid.count)]
-        samples = list(self._accept(question, witnesses, rows, times, grid, names, uncounted))
+        samples = list(self._accept(question, witnesses, rows, times, grid, names, uncounted, None))
         found.starved = (
             [_first(*both) for both in zip(found.starved, samples, strict=True)] if found.starved else samples
         )
         return table.take(np.flatnonzero(~table.starved).tolist())
 
     def _wholesale(
-        self, question: Query, rejected: Counter[str], newest: SeriesTable, at: float
+        self, question: Query, rejected: Counter[str], newest: SeriesTable, at: float, impossible: Mapping[str, str]
     ) -> ReadingProblem | None:
         if self.check.excluded(question.family):
             return ReadingProblem("differing", f"{self.check.mixtures[0].summary}: see SeriesDiffer")
+        if impossible and rejected["unreadable"] == max(rejected.values()):
+            return none_can_be(question, impossible)
         return explain_rejection(question, +rejected, newest, at, self._max_age(question))
 
     def _max_age(self, question: Query) -> float:
@@ -286,7 +299,9 @@ class ReadingBuilder:
         grid: Grid,
         names: NodeNames,
         rejected: list[Counter[str]],
+        impossible: list[dict[str, str]] | None,
     ) -> Iterator[Samples]:
+        """`impossible` takes up, by node, what cannot be; None for witnesses, which no query holds to be shares."""
         excluded = self.check.excluded(question.family)
         mixed = np.array([row >= 0 and names.nodes[row].name in excluded for row in rows.tolist()], np.bool_)
         for index in range(grid.count):
@@ -297,6 +312,11 @@ class ReadingBuilder:
             if excluded:
                 rejected[index]["duplicate"] += int(np.count_nonzero(chosen & mixed))
                 chosen &= ~mixed
+            if impossible is not None:
+                values = table.values[:, index]
+                impossible[index], reasons = find_impossible(question, rows, values, chosen, names)
+                rejected[index]["unreadable"] += int(np.count_nonzero(reasons))
+                chosen &= ~reasons
             if question.preset is not None and len(question.labels) > 1:
                 chosen &= _newest_of_each(rows, times[:, index], chosen)
             yield accept(

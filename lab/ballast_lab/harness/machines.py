@@ -39,9 +39,10 @@ class Machine:
         passed, self._read_at = now - self._read_at, now
         self._busy += self.cpu * passed
         self._idle += (1 - self.cpu) * passed
-        series = {
-            'node_cpu_seconds_total{cpu="0",mode="user"}': self._busy,
-            'node_cpu_seconds_total{cpu="0",mode="idle"}': self._idle,
+        # All modes, as real exporters tell them: a sum that lacks some is not known to be whole.
+        modes = dict.fromkeys(("nice", "system", "iowait", "irq", "softirq", "steal"), 0.0)
+        modes |= {"user": self._busy, "idle": self._idle}
+        series = {f'node_cpu_seconds_total{{cpu="0",mode="{mode}"}}': seconds for mode, seconds in modes.items()} | {
             "node_memory_MemTotal_bytes": _MEMORY,
             "node_memory_MemAvailable_bytes": _MEMORY * (1 - self.memory),
         }

@@ -57,8 +57,7 @@ class NodeExporters:
                 ("idle", seconds - busy),
                 ("system", 0.25 * busy),
                 ("user", 0.75 * busy),
-                ("iowait", 0.0),
-                ("steal", 0.0),
+                *((mode, 0.0) for mode in ("nice", "iowait", "irq", "softirq", "steal")),
             )
             lines += [f'node_cpu_seconds_total{{cpu="{cpu}",mode="{mode}"}} {value!r}' for mode, value in shares]
         lines += [

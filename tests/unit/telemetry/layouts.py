@@ -61,7 +61,7 @@ class Layout:
         bare = re.sub(r'"(?:[^"\\]|\\.)*"', '""', query)
         fresh, by = "timestamp(" in query, re.search(r"\bby \(([^)]*)\)", query)
         kept = None if by is None else [label.strip().strip('"') for label in by.group(1).split(",")]
-        matchers = [found for found in _MATCHER.findall(query) if found[0] not in ("mode", "device", "id")]
+        matchers = [found for found in _MATCHER.findall(query) if found[0] not in ("mode", "device", "id", "cpu")]
         found: dict[tuple[tuple[str, str], ...], float] = {}
         for exporter in self.exporters:
             if not re.search(rf"\b({exporter.metrics})", bare) or (fresh and exporter.unaged):

@@ -123,7 +123,8 @@ def test_a_value_may_be_0_or_the_largest_and_nothing_beyond() -> None:
 
 
 def test_cpu_and_memory_are_shares_and_other_resources_ratios() -> None:
-    assert [largest_ratio(name) for name in ("cpu", "memory", "disk", "network")] == [1.5, 1.5, 10.0, 10.0]
+    names = ("cpu", "memory", "psi-io", "disk", "network")
+    assert [largest_ratio(name) for name in names] == [1.05, 1.05, 1.05, 10.0, 10.0]
 
 
 def test_what_rounding_made_negative_is_0_and_nothing_else_changes() -> None:

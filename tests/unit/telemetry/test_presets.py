@@ -72,7 +72,7 @@ def test_the_age_is_asked_of_the_raw_metric_for_both_presets() -> None:
 def test_kube_prometheus_asks_recording_rules() -> None:
     text = presets.queries(settings(prometheus={"preset": "kube-prometheus"}))
     rule = "max by (instance, cluster, prometheus_replica, replica) (instance:node_cpu:ratio)"
-    assert f"clamp_max({rule} / (1 - " in text["cpu"]
+    assert f"({rule} / (1 - " in text["cpu"]
     assert f" or {rule}) or label_replace(" in text["cpu"]
     assert (
         text["memory"]

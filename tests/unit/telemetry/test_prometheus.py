@@ -321,12 +321,13 @@ def test_a_minority_in_another_unit_is_unreadable_for_itself_alone(
 def test_a_little_more_than_everything_counts_and_one_wild_value_does_not(wire: RequestsMock) -> None:
     def evaluate(query: str, time: float) -> list[Series]:
         rows = by_instance(time - 5 if "timestamp(" in query else 1.02, 20)
-        return rows if "timestamp(" in query else [(rows[0][0], 1.6), (rows[1][0], 1.5), *rows[2:]]
+        return rows if "timestamp(" in query else [(rows[0][0], 1.06), (rows[1][0], 1.05), *rows[2:]]
 
     FakePrometheus(evaluate).serve(wire)
     reading = source(settings({"resources": "cpu"})).read(AT, named(20))
     assert reading.rejected == {"unreadable": 1}
-    assert sorted(set(reading.samples["cpu"].values.tolist())) == [1.02, 1.5]
+    assert sorted(set(reading.samples["cpu"].values.tolist())) == [1.02, 1.05]
+    assert reading.impossible == {"node-0": "its cpu would be 1.06, where 0 to 1.05 can be"}
     assert not reading.warnings
 
 

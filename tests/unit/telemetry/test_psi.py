@@ -71,7 +71,7 @@ def test_cgroups_whose_truth_is_known(quotas: tuple[float, ...], others: int) ->
 
 def test_the_query_joins_by_host_and_falls_back_to_the_pressure() -> None:
     text = presets.queries(settings({}, {"preset": "psi"}))["psi-cpu"]
-    assert text.startswith("max by (instance, cluster, prometheus_replica, replica) (clamp_min(1 - (1 - label_replace(")
+    assert text.startswith("max by (instance, cluster, prometheus_replica, replica) (1 - (1 - label_replace(")
     assert "container_cpu_cfs_throttled_seconds_total" in text
     assert text.rpartition(" or ")[2].startswith(
         "label_replace(max by (instance, cluster, prometheus_replica, replica) (rate(node_pressure_cpu_"

@@ -1,7 +1,9 @@
 """Preset `kube-prometheus`: the recording rules of prometheus-operator/kube-prometheus."""
 
+from dataclasses import replace
+
 from ballast.settings.prometheus import quoted_label
-from ballast.telemetry.exporters.node_exporter import PHYSICAL_LINKS, stolen, waiting
+from ballast.telemetry.exporters.node_exporter import CORES, PHYSICAL_LINKS, waiting
 from ballast.telemetry.exporters.terms import BYTES, Exporter, Terms
 
 CPU = "instance:node_cpu:ratio"
@@ -15,8 +17,12 @@ def _queries(terms: Terms) -> dict[str, str]:
     labels = ", ".join(map(quoted_label, terms.labels))
     link = f"max by ({labels}) ({terms.pick('node_network_speed_bytes', PHYSICAL_LINKS)} > 0)"
     network = f"{traffic} / on ({labels}) group_left () {link}"
+    busy = terms.newest(terms.pick(CPU))
+    # The rule is a rate of the same counters over up to five minutes.
+    unsound = terms.newest(CORES.fell(replace(terms, window="5m")))
+    load = terms.either(unsound, f"({busy} / (1 - {terms.newest(CORES.taken(terms))} > 0) or {busy})")
     return {
-        "cpu": terms.effective(terms.newest(terms.pick(CPU)), terms.newest(stolen(terms)), waiting(terms)),
+        "cpu": terms.beside(load, waiting(terms)),
         "memory": terms.newest(terms.pick(MEMORY)),
         "disk": terms.newest(terms.pick("instance_device:node_disk_io_time_seconds:rate5m")),
         "network": terms.either(network, terms.amount(traffic, BYTES)) if terms.speeds else network,

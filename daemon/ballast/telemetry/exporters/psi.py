@@ -27,11 +27,12 @@ def _queries(terms: Terms) -> dict[str, str]:
 
 
 def _contention(terms: Terms, pressure: str) -> str:
-    """(S - T) / (1 - T), not below 0; S where T is not known."""
+    """(S - T) / (1 - T); 0 where throttling alone explains more than S; S where T is not known."""
     on = f"on ({HOST}, cluster) group_left ()"
     raw, idle = _by_host(terms, pressure), _unthrottled(terms)
-    left = f"clamp_min(1 - (1 - {raw}) / {on} ({idle}), 0)"
-    return terms.newest(f"{left} or {raw}")
+    left = f"1 - (1 - {raw}) / {on} ({idle})"
+    # T is a sum of shares that are independent by assumption, so it may be more than S without anything being wrong.
+    return terms.newest(f"{left} >= 0 or 0 * ({left}) or {raw}")
 
 
 def _unthrottled(terms: Terms) -> str:
@@ -43,7 +44,8 @@ def _unthrottled(terms: Terms) -> str:
     seconds = f"max by ({container}) ({terms.rate('container_cpu_cfs_throttled_seconds_total', *CONTAINERS)})"
     periods = f"max by ({container}) ({terms.rate('container_cpu_cfs_throttled_periods_total', *CONTAINERS)})"
     share = f"{seconds} < {_PERIOD} * {periods} or {_PERIOD} * {periods} or {seconds}"
-    awake = f"ln(1 - clamp_max({share}, {_MOST}))"
+    # The chance that it is awake is not 0: nothing would be left to divide by.
+    awake = f"ln(1 - (({share}) < {_MOST} or 0 * ({share}) + {_MOST}))"
     return f"exp(sum by ({HOST}, cluster) ({_by_host(terms, awake)}))"
 
 

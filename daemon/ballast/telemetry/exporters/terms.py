@@ -12,7 +12,8 @@ BYTES = "bytes"
 CORES = "cores"
 PODS = "pods"
 STARVED_LABEL = "ballast_starved"
-_MOST_STOLEN = 0.99
+IMPOSSIBLE = -2.0
+"""What a query of cpu gives where the modes of a node's cores do not add up to the time lived."""
 CONTAINERS = ('container!=""', 'container!="POD"')
 """Matchers of cadvisor's series of containers, without those of whole pods and their sandboxes."""
 
@@ -54,13 +55,9 @@ class Terms:
         """Marked as an amount: it becomes a ratio by what Kubernetes says of the node, or by NETWORK_SPEED."""
         return f'label_replace({expression}, "{UNIT_LABEL}", "{unit}", "", "")'
 
-    def effective(self, busy: str, stolen: str, waiting: str) -> str:
-        """Busy time as a share of what the hypervisor leaves, beside witnesses of starvation in series of their own.
-
-        `busy` and `stolen` have the same labels; where nothing is known of stolen time, `busy` stays as it is.
-        """
-        load = f"clamp_max({busy} / (1 - clamp_max({stolen}, {_MOST_STOLEN})), 1) or {busy}"
-        return f'{self.newest(load)} or label_replace({self.newest(waiting)}, "{STARVED_LABEL}", "1", "", "")'
+    def beside(self, load: str, waiting: str) -> str:
+        """The load, beside witnesses of starvation in series of their own."""
+        return f'{load} or label_replace({self.newest(waiting)}, "{STARVED_LABEL}", "1", "", "")'
 
     def either(self, first: str, second: str) -> str:
         """The second expression for nodes that the first one lacks."""
