@@ -12,12 +12,13 @@ import pytest
 from ballast.base.metrics import Metrics
 from ballast.jobs.telemetry_cycle import TelemetryCycle, rules_of
 from ballast.model.node import Node
+from ballast.model.pod import Pod
 from ballast.model.snapshot import Snapshot
 from ballast.publishing.freeze import Freeze
 from ballast.publishing.label_plan import PublishedKeys
 from ballast.settings import Settings, load
 from ballast.telemetry.node_names import NodeNames
-from ballast.telemetry.pod_usage import decode
+from ballast.telemetry.pod_usage import Homes, decode
 from ballast.telemetry.prometheus_source import PrometheusSource
 from ballast_lab.harness.prometheus import Prometheus, prometheus
 from ballast_lab.harness.tools import Tools
@@ -143,7 +144,8 @@ def test_pods_tell_what_they_use_now_and_over_the_hour_as_long_as_they_are_there
 ) -> None:
     server, start = past
     source = PrometheusSource(load({"BALLAST_PROMETHEUS__URL": server.url}), Metrics())
-    usage = decode(source.ask_pods(start + LAST, hour=True))
+    running = [Pod(name=pod, namespace="app", node="node-0") for pod in ("steady", "risen", "young", "restarted")]
+    usage = decode(source.ask_pods(start + LAST, hour=True), Homes(NODES, running))
     source.close()
     assert not usage.problems
     now, hour = ({pod: kinds["cpu"] for pod, kinds in by.items()} for by in (usage.by_pod(), usage.over_the_hour()))

@@ -22,8 +22,8 @@ from ballast.telemetry import responses as decoding
 from ballast.telemetry.exporters.terms import CONTAINERS, Terms
 from ballast.telemetry.failed_answers import NotAllowed
 from ballast.telemetry.metrics_server import MetricsServerSource
-from ballast.telemetry.node_names import NodeNames
-from ballast.telemetry.pod_usage import ages, ask_metrics_server, decode
+from ballast.telemetry.node_names import Naming, NodeNames
+from ballast.telemetry.pod_usage import Homes, ages, ask_metrics_server, decode
 from ballast.telemetry.prometheus_source import PrometheusSource
 
 PATIENCE = 3.0
@@ -81,12 +81,7 @@ class Evidence:
     @cached_property
     def names(self) -> NodeNames:
         """The look-up of the nodes."""
-        return NodeNames(
-            self.nodes,
-            selecting=self.settings.cluster.node_selector is not None,
-            identity=self.settings.telemetry.node_identity,
-            rewrite=self.settings.telemetry.node_rewrite,
-        )
+        return Naming.of(self.settings).over(self.nodes)
 
     @cached_property
     def pods(self) -> tuple[Pod, ...]:
@@ -165,7 +160,7 @@ class Evidence:
         if self.settings.telemetry.source == "prometheus":
             self.require_answer()
             return count_pods(*self.source.ask_about_pods(count_queries(self.settings), self.at))
-        usage = decode(ask_metrics_server(self._api.get, self.at, ("cpu", "memory"), self.settings))
+        usage = decode(ask_metrics_server(self._api.get, self.at, ("cpu", "memory"), self.settings), Homes((), ()))
         return PodCounts(usage.measured, usage.problems)
 
     def close(self) -> None:

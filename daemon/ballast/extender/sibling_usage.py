@@ -2,14 +2,15 @@
 
 import math
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import structlog
 
 from ballast.base.clock import Clock
 from ballast.extender.decisions import ExtenderService
+from ballast.model.node import Node
 from ballast.model.pod import Pod
-from ballast.telemetry.pod_usage import decode
+from ballast.telemetry.pod_usage import Homes, decode
 from ballast.telemetry.pod_usage_cache import PodUsageCache
 
 RESOURCES = ("cpu", "memory")
@@ -28,11 +29,16 @@ class SiblingUsage:
     """Queries while schedulers ask, for siblings of pods that just came or wait; in a thread of its own."""
 
     def __init__(
-        self, extender: ExtenderService, asking: PodUsageCache, pods: Callable[[], Iterable[Pod]], clock: Clock
+        self,
+        extender: ExtenderService,
+        asking: PodUsageCache,
+        pods: Callable[[], Sequence[Pod]],
+        nodes: Callable[[], Sequence[Node]],
+        clock: Clock,
     ) -> None:
         self._extender = extender
         self._asking = asking
-        self._pods = pods
+        self._pods, self._nodes = pods, nodes
         self._clock = clock
         self._began = -math.inf
         self._thread: threading.Thread | None = None
@@ -53,12 +59,12 @@ class SiblingUsage:
 
     def measure(self) -> str:
         """One round, in a sentence."""
-        named = members(self._pods(), self._extender.owners_in_flight())
+        pods = self._pods()
+        named = members(pods, self._extender.owners_in_flight())
         if not named:
             return "measured no siblings: no pod in flight has any"
-        usage = decode(
-            self._asking.ask(self._clock.wall(), RESOURCES, [pod for siblings in named.values() for pod in siblings])
-        )
+        siblings = [pod for some in named.values() for pod in some]
+        usage = decode(self._asking.ask(self._clock.wall(), RESOURCES, siblings), Homes(self._nodes(), pods))
         self._extender.siblings = usage_by_owner = means(named, usage.by_pod())
         problems = "; ".join(sorted(set(usage.problems.values())))
         text = f"know what siblings use for {len(usage_by_owner):,} of {len(named):,} owners with pods in flight"

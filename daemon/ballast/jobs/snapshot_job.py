@@ -11,14 +11,12 @@ from ballast.jobs import sentences
 from ballast.jobs.progress import Known, Progress
 from ballast.jobs.telemetry_cycle import TelemetryCycle, source_title
 from ballast.model.attachments import DeviceClaim, DeviceSlice
-from ballast.model.node import Node
 from ballast.model.snapshot import Snapshot
 from ballast.publishing.freeze import Freeze
 from ballast.scoring.devices.claimed import ClaimedDevices, claimed_devices
 from ballast.serving.board import Board
 from ballast.serving.rendering import render
-from ballast.settings import Settings
-from ballast.telemetry.node_names import NodeNames
+from ballast.telemetry.node_names import Naming
 
 CLAIM_KINDS = (SLICES, DEVICE_CLAIMS)
 
@@ -62,7 +60,7 @@ class SnapshotJob:
         self._context, self._telemetry, self._extender = context, telemetry, extender
         self._board, self._progress, self._classes, self._observers = board, progress, classes, observers
         self._freeze = Freeze(publishing.max_unknown, publishing.forget_after)
-        self._names = _names((), context.settings)
+        self._names = Naming.of(context.settings).over(())
 
     def cycle(self) -> str:
         """Raises ClusterError while the nodes have never been listed."""
@@ -106,12 +104,3 @@ class SnapshotJob:
         board.snapshot = snapshot.trusted
         board.frozen = self._freeze.frozen
         board.history.observe(snapshot, scores, board.high)
-
-
-def _names(nodes: Sequence[Node], settings: Settings) -> NodeNames:
-    return NodeNames(
-        nodes,
-        selecting=settings.cluster.node_selector is not None,
-        identity=settings.telemetry.node_identity,
-        rewrite=settings.telemetry.node_rewrite,
-    )

@@ -44,6 +44,8 @@ class Moment:
     """Schedulers whose placements the extender decides, or that one eviction may test."""
     usage: PodAnswers | None = None
     """What pods use; None: their requests count."""
+    elsewhere: Mapping[str, str] = field(default_factory=dict)
+    """Where pods really run, namespace/name, that a dry run imagines on another node."""
     pool_label: str | None = None
     weights: Weights = field(default_factory=lambda: EQUAL)
     node_weights: NodeWeights = field(default_factory=lambda: NO_NODE_WEIGHTS)

@@ -42,7 +42,7 @@ from ballast.planning.request import (
     encode,
     receive,
 )
-from ballast.telemetry.pod_usage import PodUsage, decode
+from ballast.telemetry.pod_usage import Homes, PodUsage, decode
 
 EXAMPLES = 5
 """Refused pods that are listed with their reason, for each check."""
@@ -105,7 +105,8 @@ _ANSWERS: dict[type[Request[Any]], Callable[[Any], Response]] = {
 
 def _arrange(moment: Moment) -> tuple[Layout, Facts, PodUsage | None]:
     """A node without any known load is unknown; resources of which no load is known are left out."""
-    usage = decode(moment.usage) if moment.usage else None
+    homes = Homes(moment.objects.nodes, moment.objects.pods, moment.elsewhere)
+    usage = decode(moment.usage, homes) if moment.usage else None
     kept = _measured(moment)
     arranged = layout(
         moment.objects.nodes,

@@ -40,7 +40,7 @@ from ballast.serving.fleet_history import hot_of
 from ballast.serving.pods_on import NodePods
 from ballast.serving.server import Server
 from ballast.settings import Mode, Settings, check_run
-from ballast.telemetry.pod_usage import decode
+from ballast.telemetry.pod_usage import Homes, decode
 from ballast.telemetry.pod_usage_cache import PodUsageCache
 
 CYCLES_KEPT = 200
@@ -92,8 +92,8 @@ class Daemon:
         )
         context.cache.follow_pods(self.extender, self.extender.give_way)
         usage = PodUsageCache(reader.source, context.api.get, settings)
-        self.siblings = SiblingUsage(self.extender, usage, context.cache.pods, context.clock)
-        board.pods_on = NodePods(context.cache.pods_on, partial(_usage, usage), context.clock)
+        self.siblings = SiblingUsage(self.extender, usage, context.cache.pods, context.cache.nodes, context.clock)
+        board.pods_on = NodePods(context.cache.pods_on, partial(_usage, context, usage), context.clock)
 
         self._feeds = build_power.client(settings, policies)
         self.power = build_power.build(context, policies, board, self._feeds) if policies else None
@@ -303,8 +303,9 @@ class Daemon:
         self.on_cycle(cycle)
 
 
-def _usage(cache: PodUsageCache, at: float, pods: Sequence[str]) -> Mapping[str, Mapping[str, float]]:
-    return decode(cache.ask(at, ("cpu", "memory"), pods)).by_pod()
+def _usage(context: Context, cache: PodUsageCache, at: float, pods: Sequence[str]) -> Mapping[str, Mapping[str, float]]:
+    homes = Homes(context.cache.nodes(), context.cache.pods())
+    return decode(cache.ask(at, ("cpu", "memory"), pods), homes).by_pod()
 
 
 def _endpoint(context: Context) -> LeaderEndpoint:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from copy import copy
+from dataclasses import dataclass, field
 from typing import Final
 
 import numpy as np
@@ -12,6 +13,7 @@ import numpy as np
 from ballast.model.node import Node
 from ballast.model.node_state import is_down
 from ballast.model.sample import Ints
+from ballast.settings import Settings
 from ballast.telemetry.node_claims import AMBIGUOUS as AMBIGUOUS
 from ballast.telemetry.node_claims import (
     AddressClaim,
@@ -34,6 +36,25 @@ _PORT_NAME = re.compile(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?")
 _LONGEST_PORT_NAME = 15
 _LONGEST_VALUE = 253 + len(":") + _LONGEST_PORT_NAME
 """Of a node's name with a port. What a pattern does with a longer one could take minutes."""
+
+
+@dataclass(frozen=True)
+class Naming:
+    """How the settings say that series name nodes; see NodeNames."""
+
+    selecting: bool = False
+    identity: str | None = None
+    rewrite: Mapping[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, settings: Settings) -> Naming:
+        """What BALLAST_TELEMETRY__NODE_IDENTITY, NODE_REWRITE and BALLAST_CLUSTER__NODE_SELECTOR say."""
+        telemetry = settings.telemetry
+        return cls(settings.cluster.node_selector is not None, telemetry.node_identity, telemetry.node_rewrite or {})
+
+    def over(self, nodes: Sequence[Node]) -> NodeNames:
+        """The look-up of these nodes."""
+        return NodeNames(nodes, selecting=self.selecting, identity=self.identity, rewrite=self.rewrite)
 
 
 class NodeNames:

@@ -7,24 +7,39 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 import msgspec
 import numpy as np
 
 from ballast.base.errors import ClusterError, TelemetryError
+from ballast.base.text import printable
+from ballast.model.node import Node
+from ballast.model.pod import Pod
 from ballast.model.sample import Samples
 from ballast.settings import Settings
 from ballast.telemetry import responses as decoding
 from ballast.telemetry.intake import accept, allowed_skew, default_max_age
 from ballast.telemetry.metrics_server import amount_of, unix_time
+from ballast.telemetry.node_names import Naming
 from ballast.telemetry.responses import SeriesTable
 
 POD_LABEL = "ballast_pod"
 NEWEST = "newest"
 HOUR = "hour of "
 """Begins the name of an answer about the mean over the last hour."""
-_LABELS = (POD_LABEL, "container", "instance", "id")
+_LABELS = (POD_LABEL, "container", "id", "job")
+"""Beside the labels that may name the node."""
+_AGREE = 0.25
+_NEGLIGIBLE = {"cpu": 0.05}
+_FEW_BYTES = 32.0 * 2**20
+"""Two jobs agree about a pod whose use differs by at most this share of the larger one, or by this little."""
 PATH = "/apis/metrics.k8s.io/v1beta1/pods"
+
+
+_Teller: TypeAlias = tuple[str, ...]
+"""The job and what may name the node."""
+_Key: TypeAlias = tuple[str, _Teller, str, str]
 
 
 @dataclass(frozen=True)
@@ -46,6 +61,24 @@ class PodAnswers:
     url: str = ""
     asked: int | None = None
     """How many pods were asked about, None for all."""
+    places: tuple[str, ...] = ()
+    """Labels of the series that may name the node they come from."""
+    naming: Naming = field(default_factory=Naming)
+    """How these labels name nodes."""
+
+
+class Homes:
+    """Where pods run, as the watch shows it: a pod's use is told by the kubelet of its node, and by nobody else."""
+
+    def __init__(self, nodes: Sequence[Node], pods: Iterable[Pod], elsewhere: Mapping[str, str] | None = None) -> None:
+        """`elsewhere` are pods, namespace/name, with the node that counts instead of their own."""
+        self.nodes = nodes
+        self._node_of = {f"{pod.namespace}/{pod.name}": pod.node for pod in pods if pod.node} | dict(elsewhere or {})
+        self._rows = {node.name: row for row, node in enumerate(nodes)}
+
+    def row(self, pod: str) -> int | None:
+        """Of the node that has this pod, named namespace/name; None where it is not known."""
+        return self._rows.get(self._node_of.get(pod, ""))
 
 
 @dataclass(frozen=True)
@@ -108,15 +141,19 @@ def ask_metrics_server(
         return PodAnswers(at, {}, dict.fromkeys(known, f"metrics.k8s.io: {error}"), known, max_age, skew)
 
 
-def decode(said: PodAnswers) -> PodUsage:
-    """Joins the answers per resource with the answer about their age. Never raises for what a source said."""
+def decode(said: PodAnswers, homes: Homes) -> PodUsage:
+    """Joins the answers per resource with the answer about their age. Never raises for what a source said.
+
+    A series counts where its labels name the node that has the pod. Where several jobs tell of the pod from there and
+    do not agree, nobody can say which is the kubelet's, so the pod is not measured.
+    """
     if "" in said.bodies:
         return _from_metrics_server(said)
     problems = dict(said.problems)
     tables: dict[str, SeriesTable] = {}
     for name, body in said.bodies.items():
         try:
-            tables[name] = decoding.instant(body, _LABELS, said.url)
+            tables[name] = decoding.instant(body, (*_LABELS, *said.places), said.url)
         except TelemetryError as error:
             problems[name] = str(error)
     warnings = sorted({text for table in tables.values() for text in table.warnings})
@@ -125,10 +162,10 @@ def decode(said: PodAnswers) -> PodUsage:
     rows: dict[str, int] = {}
     samples: dict[str, Samples] = {}
     rejected: Counter[str] = Counter()
+    home = _Home(said, homes)
+    ages = None if newest is None else _Ages(home.of(newest), said.places)
     for resource, table in tables.items():
-        if resource.startswith(HOUR):
-            table = _of_what_runs(table, tables.get(resource.removeprefix(HOUR)))
-        if newest is None:
+        if ages is None:
             problems[resource] = f"the age of the samples is unknown, so none counts: {unknown_age}"
             continue
         table = _of_most(table)
@@ -137,20 +174,27 @@ def decode(said: PodAnswers) -> PodUsage:
                 f"the answer mixes the clusters {', '.join(table.cluster_names())}; choose one with "
                 f"BALLAST_PROMETHEUS__MATCHERS"
             )
-        else:
-            pods, values, when = _sum_series(table, _Ages(newest), said.at - said.max_age)
-            samples[resource] = _accept(said, rows, pods, values, when, rejected)
+            continue
+        found = home.of(table)
+        if len(table) and not len(found):
+            problems[resource] = home.none_at_home(table)
+        if resource.startswith(HOUR):
+            now = tables.get(resource.removeprefix(HOUR))
+            found = _of_what_runs(found, None if now is None else home.of(now), said.places)
+        told = _sum_series(found, ages, said)
+        pods, values, when = _agreed(told, resource.removeprefix(HOUR), said, rejected)
+        samples[resource] = _accept(said, rows, pods, values, when, rejected)
     hour = {name.removeprefix(HOUR): samples.pop(name) for name in [*samples] if name.startswith(HOUR)}
     return PodUsage(said.at, tuple(rows), samples, problems, +rejected, tuple(warnings), hour)
 
 
-def _of_what_runs(hour: SeriesTable, now: SeriesTable | None) -> SeriesTable:
+def _of_what_runs(hour: SeriesTable, now: SeriesTable | None, places: tuple[str, ...]) -> SeriesTable:
     """Without the series that are not there now, such as of containers that have ended, and without all of a pod of
     which a series is there now that has no mean: the sum of the others would be too little."""
-    running = set() if now is None else set(_keys(now))
-    keys = _keys(hour)
-    lacking = {pod for pod, *_ in running.difference(keys)}
-    return hour.take([row for row, key in enumerate(keys) if key in running and key[0] not in lacking])
+    running = set() if now is None else set(_keys(now, places))
+    keys = _keys(hour, places)
+    lacking = {key[:2] for key in running.difference(keys)}
+    return hour.take([row for row, key in enumerate(keys) if key in running and key[:2] not in lacking])
 
 
 def _of_most(table: SeriesTable) -> SeriesTable:
@@ -163,58 +207,98 @@ def _of_most(table: SeriesTable) -> SeriesTable:
     return table.take(kept) if len(table) - len(kept) <= len(table) / 10 else table
 
 
-class _Ages:
-    """When each container was last seen. Tells where its pod runs now, and which of several containers of one name."""
+class _Home:
+    """Which series come from where their pod runs."""
 
-    def __init__(self, newest: SeriesTable) -> None:
-        self._exact: dict[tuple[str, ...], float] = {}
-        self._of_pod: dict[tuple[str, str], float] = {}
-        self._home: dict[str, tuple[float, str]] = {}
-        self._running: dict[tuple[str, str, str], tuple[float, str]] = {}
+    def __init__(self, said: PodAnswers, homes: Homes) -> None:
+        self._homes, self._places = homes, said.places
+        self._names = said.naming.over(homes.nodes)
+
+    def of(self, table: SeriesTable) -> SeriesTable:
+        """The series of which a label names the node that has the pod, and none another one."""
+        columns = [self._names.rows(table.columns[label]).tolist() for label in self._places]
+        kept = []
+        for index, (pod, *rows) in enumerate(zip(table.columns[POD_LABEL], *columns, strict=True)):
+            if (home := self._homes.row(pod)) is not None and {row for row in rows if row >= 0} == {home}:
+                kept.append(index)
+        return table.take(kept)
+
+    def none_at_home(self, table: SeriesTable) -> str:
+        """A sentence where no series is."""
+        told = " ".join(f"{label}={table.columns[label][0]!r}" for label in self._places if table.columns[label][0])
+        return printable(
+            f"no series comes from the node that has its pod, such as {told or 'one without labels of a node'} of "
+            f"{table.columns[POD_LABEL][0]}; name the label of the node in BALLAST_TELEMETRY__NODE_LABEL"
+        )
+
+
+class _Ages:
+    """When each container was last seen, and which of several containers of one name runs."""
+
+    def __init__(self, newest: SeriesTable, places: tuple[str, ...]) -> None:
+        self._exact: dict[_Key, float] = {}
+        self._of_pod: dict[tuple[str, _Teller], float] = {}
+        self._running: dict[tuple[str, _Teller, str], tuple[float, str]] = {}
         times = np.where(newest.present & ~newest.unreadable, newest.values, math.nan)[:, 0].tolist()
-        for key, time in zip(_keys(newest), times, strict=True):
+        for key, time in zip(_keys(newest, places), times, strict=True):
             if math.isnan(time):
                 continue
-            pod, container, instance, identity = key
+            pod, teller, container, identity = key
             self._exact[key] = time
-            self._of_pod[pod, instance] = max(time, self._of_pod.get((pod, instance), -math.inf))
-            self._home[pod] = max((time, instance), self._home.get(pod, (-math.inf, "")))
-            place = pod, instance, container
+            self._of_pod[pod, teller] = max(time, self._of_pod.get((pod, teller), -math.inf))
+            place = pod, teller, container
             self._running[place] = max((time, identity), self._running.get(place, (-math.inf, "")))
 
-    def of(self, key: tuple[str, str, str, str]) -> float | None:
+    def of(self, key: _Key) -> float | None:
         """The time of the newest sample, NaN if it is unknown; None for what was there before."""
-        pod, container, instance, identity = key
-        if pod not in self._home:
-            return math.nan
-        if instance != self._home[pod][1]:
-            return None
+        pod, teller, container, identity = key
         if key in self._exact:
-            return self._exact[key] if self._running[pod, instance, container][1] == identity else None
-        return self._of_pod[pod, instance]
+            return self._exact[key] if self._running[pod, teller, container][1] == identity else None
+        return self._of_pod.get((pod, teller), math.nan)
 
 
-def _keys(table: SeriesTable) -> list[tuple[str, str, str, str]]:
-    columns = (table.columns[label] for label in _LABELS)
-    return list(zip(*columns, strict=True))
+def _keys(table: SeriesTable, places: tuple[str, ...]) -> list[_Key]:
+    """By series: the pod, who tells of it, the container, and its id."""
+    pods, containers, identities, *tellers = (table.columns[label] for label in (*_LABELS, *places))
+    return list(zip(pods, zip(*tellers, strict=True), containers, identities, strict=True))
 
 
-def _sum_series(table: SeriesTable, ages: _Ages, oldest: float) -> tuple[list[str], list[float], list[float]]:
-    """Pods, their use, and the Unix time of the newest sample in it; a container that ended does not count."""
-    parts_of: dict[str, list[tuple[float, float]]] = {}
-    for key, value in zip(_keys(table), table.values[:, 0].tolist(), strict=True):
+def _sum_series(table: SeriesTable, ages: _Ages, said: PodAnswers) -> dict[str, list[tuple[float, float]]]:
+    """By pod: (its use, the Unix time of the newest sample in it), as each teller says; a container that ended does
+    not count."""
+    oldest = said.at - said.max_age
+    parts_of: dict[tuple[str, _Teller], list[tuple[float, float]]] = {}
+    for key, value in zip(_keys(table, said.places), table.values[:, 0].tolist(), strict=True):
         time = ages.of(key)
         if time is not None:
-            parts_of.setdefault(key[0], []).append((time, value))
-    pods, values, times = [], [], []
-    for pod, parts in parts_of.items():
+            parts_of.setdefault(key[:2], []).append((time, value))
+    told: dict[str, list[tuple[float, float]]] = {}
+    for (pod, _), parts in parts_of.items():
         newest = max((time for time, _ in parts if not math.isnan(time)), default=math.nan)
         live = (
             [value for time, value in parts if not time < oldest] if newest >= oldest else [part for _, part in parts]
         )
+        told.setdefault(pod, []).append((sum(live), newest))
+    return told
+
+
+def _agreed(
+    told: Mapping[str, list[tuple[float, float]]], resource: str, said: PodAnswers, rejected: Counter[str]
+) -> tuple[list[str], list[float], list[float]]:
+    """Pods, the largest use that is told of each, and its time. Who is late, ahead of time or
+    gives no number contradicts nobody."""
+    pods, values, times = [], [], []
+    for pod, of in told.items():
+        current = [
+            each for each in of if 0 <= each[0] < math.inf and said.at - said.max_age <= each[1] <= said.at + said.skew
+        ] or of[:1]
+        most, time = max(current)
+        if most - min(current)[0] > max(_AGREE * most, _NEGLIGIBLE.get(resource, _FEW_BYTES)):
+            rejected["duplicate"] += 1
+            continue
         pods.append(pod)
-        values.append(sum(live))
-        times.append(newest)
+        values.append(most)
+        times.append(time)
     return pods, values, times
 
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from ballast.settings.prometheus import PRESETS
+from ballast.settings.prometheus import PRESETS, quoted_label
 from ballast.telemetry.exporters import dcgm, kube_prometheus, kubelet, node_exporter, psi, windows_exporter
 from ballast.telemetry.exporters.terms import Exporter, Terms
 
@@ -26,7 +26,6 @@ EXPORTERS: Mapping[str, Exporter] = {
     "psi": psi.EXPORTER,
 }
 
-_CONTAINER = "namespace, pod, container, instance, id, cluster"
 _CONTAINERS = ('container!=""', 'container!="POD"')
 _COUNTERS = {
     "cpu": ("container_cpu_usage_seconds_total", *_CONTAINERS),
@@ -126,22 +125,33 @@ def _narrow(metric: str, terms: Terms) -> str:
     return terms.pick(name, matchers) if brace else terms.pick(name)
 
 
+def places(settings: Settings) -> tuple[str, ...]:
+    """Labels of cadvisor's series that may name the node they come from."""
+    return tuple(dict.fromkeys((*node_label(settings).split(","), "node", "instance")))
+
+
+def _container(settings: Settings) -> str:
+    """What tells containers apart, and who reports them."""
+    return ", ".join(("namespace", "pod", "container", "id", "cluster", "job", *map(quoted_label, places(settings))))
+
+
 def pod_queries(settings: Settings, pods: Iterable[str] | None = None) -> dict[str, str]:
     """Resource → PromQL over cadvisor's metrics per container; of these pods, named namespace/name, or of all.
 
     cpu in cores, memory in bytes, disk and network (of the whole pod) in bytes per second. A pod that moved, or a
-    container that came back, has several series for a while, told apart by `instance` and `id`.
+    container that came back, has several series for a while, told apart by `places` and `id`; another job may tell of
+    it too.
     """
     matchers = (*settings.prometheus.matchers, *_only(pods))
-    window = rate_window(settings.telemetry.interval)
+    window, of = rate_window(settings.telemetry.interval), _container(settings)
     terms = Terms((), matchers, window)
 
     def per_container(expression: str, unit: str) -> str:
-        return f"sum by ({_CONTAINER}) (max by ({_CONTAINER}, {unit}) ({expression}))"
+        return f"sum by ({of}) (max by ({of}, {unit}) ({expression}))"
 
     return {
         "cpu": per_container(terms.rate("container_cpu_usage_seconds_total", *_CONTAINERS), "cpu"),
-        "memory": f"max by ({_CONTAINER}) ({terms.pick('container_memory_working_set_bytes', *_CONTAINERS)})",
+        "memory": f"max by ({of}) ({terms.pick('container_memory_working_set_bytes', *_CONTAINERS)})",
         "disk": per_container(
             terms.rate("container_fs_reads_bytes_total", *_CONTAINERS)
             + " + "
@@ -169,7 +179,7 @@ def pod_hour_queries(settings: Settings, pods: Iterable[str] | None = None) -> d
     for resource, query in pod_queries(settings, pods).items():
         if resource in _COUNTERS:
             counter, *matchers = _COUNTERS[resource]
-            query += f" and max by ({_CONTAINER}) ({terms.pick(counter, *matchers)} offset {window})"
+            query += f" and max by ({_container(settings)}) ({terms.pick(counter, *matchers)} offset {window})"
         hours[resource] = f"avg_over_time(({query})[3600s:300s])"
     return hours
 
@@ -178,7 +188,7 @@ def pod_freshness(settings: Settings, pods: Iterable[str] | None = None) -> str:
     """PromQL whose value per container is the Unix time of its newest sample."""
     terms = Terms((), (*settings.prometheus.matchers, *_only(pods)), "")
     selector = terms.pick("container_memory_working_set_bytes", *_CONTAINERS)
-    return f"max by ({_CONTAINER}) (timestamp({selector}))"
+    return f"max by ({_container(settings)}) (timestamp({selector}))"
 
 
 def _only(pods: Iterable[str] | None) -> tuple[str, ...]:

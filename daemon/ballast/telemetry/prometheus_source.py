@@ -13,7 +13,7 @@ from ballast.telemetry import presets
 from ballast.telemetry import responses as decoding
 from ballast.telemetry.failed_answers import TooLarge, TooSlow
 from ballast.telemetry.mixing import Difference
-from ballast.telemetry.node_names import NodeNames
+from ballast.telemetry.node_names import Naming, NodeNames
 from ballast.telemetry.pod_usage import HOUR, NEWEST, PodAnswers, ages, named_by_pod
 from ballast.telemetry.prometheus_client import Grid, PrometheusClient
 from ballast.telemetry.queries import FRESHNESS, QuerySet, join_queries, questions
@@ -95,7 +95,8 @@ class PrometheusSource:
         bodies, problems = self.ask_about_pods({name: named_by_pod(text) for name, text in queries.items()}, at)
         max_age, skew = ages(self._settings)
         count = None if pods is None else len(pods)
-        return PodAnswers(at, bodies, problems, known, max_age, skew, self._client.url, count)
+        places, naming = presets.places(self._settings), Naming.of(self._settings)
+        return PodAnswers(at, bodies, problems, known, max_age, skew, self._client.url, count, places, naming)
 
     def ask_about_pods(self, texts: Mapping[str, str], at: float) -> tuple[dict[str, bytes], dict[str, str]]:
         """The undecoded answers to these queries by name, and a sentence for each that failed."""

@@ -200,13 +200,17 @@ def _of_metrics_server(body: bytes) -> object:
     return source._items()
 
 
+_HOMES = pod_telemetry.Homes([Node("a")], [Pod("web-1", namespace="shop", node="a")])
+
+
 def _usage(body: bytes) -> object:
-    said = pod_telemetry.PodAnswers(NOW, {"cpu": body, pod_telemetry.NEWEST: body}, {}, ("cpu",), 60.0, 5.0)
-    return pod_telemetry.decode(said).by_pod()
+    bodies = {"cpu": body, pod_telemetry.NEWEST: body}
+    said = pod_telemetry.PodAnswers(NOW, bodies, {}, ("cpu",), 60.0, 5.0, places=("instance",))
+    return pod_telemetry.decode(said, _HOMES).by_pod()
 
 
 def _usage_of_metrics_server(body: bytes) -> object:
-    return pod_telemetry.decode(pod_telemetry.PodAnswers(NOW, {"": body}, {}, ("cpu",), 60.0, 5.0)).by_pod()
+    return pod_telemetry.decode(pod_telemetry.PodAnswers(NOW, {"": body}, {}, ("cpu",), 60.0, 5.0), _HOMES).by_pod()
 
 
 def _environment(body: bytes) -> object:

@@ -23,7 +23,7 @@ from ballast.planners.eviction_plan import EvictionPlan, Refusal
 from ballast.planning.moment import loads
 from ballast.settings import Settings
 from ballast.telemetry.metrics_server import MetricsServerSource
-from ballast.telemetry.pod_usage import HOUR, PodAnswers, decode
+from ballast.telemetry.pod_usage import HOUR, Homes, PodAnswers, decode
 from ballast.telemetry.pod_usage_cache import FEW, PodUsageCache
 from ballast.telemetry.prometheus_source import PrometheusSource
 
@@ -171,7 +171,7 @@ def test_without_prometheus_metrics_server_is_asked() -> None:
 
     settings = Settings()
     asking = PodUsageCache(MetricsServerSource(get, settings, Metrics()), get, settings)
-    assert decode(asking.ask(0, ("cpu",))).pods == ()
+    assert decode(asking.ask(0, ("cpu",)), Homes((), ())).pods == ()
     assert paths == ["/apis/metrics.k8s.io/v1beta1/pods"]
 
 

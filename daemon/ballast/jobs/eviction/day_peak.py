@@ -17,7 +17,7 @@ from ballast.model.node import Node
 from ballast.model.node_state import AMOUNTS
 from ballast.model.sample import Floats, Reading
 from ballast.model.snapshot import Snapshot
-from ballast.telemetry.node_names import NodeNames
+from ballast.telemetry.node_names import Naming
 from ballast.telemetry.source import Source
 
 log = structlog.get_logger(__name__)
@@ -163,13 +163,7 @@ class DayKeeper:
     def _read_back(self, snapshot: Snapshot, source: Source) -> None:
         """The readings of the last day, up to the last one of which a series matched no node: nodes may have gone, and
         what they carried is not in it."""
-        telemetry = self._settings.telemetry
-        names = NodeNames(
-            snapshot.nodes,
-            selecting=self._settings.cluster.node_selector is not None,
-            identity=telemetry.node_identity,
-            rewrite=telemetry.node_rewrite,
-        )
+        names = Naming.of(self._settings).over(snapshot.nodes)
         pools = [snapshot.pool(row) for row in range(len(snapshot.nodes))]
         end = (snapshot.time // EVERY) * EVERY
         try:

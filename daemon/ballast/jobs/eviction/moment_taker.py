@@ -123,9 +123,11 @@ class MomentTaker:
         `imagined`: as if a dry run had carried out what it planned before.
         """
         pods: Sequence[Pod] = self._cache.pods()
+        elsewhere: dict[str, str] = {}
         if imagined:
             self.shadow.look(pods, self._cache.nodes())
-            pods = self.shadow.pods(pods)
+            real, pods = pods, self.shadow.pods(pods)
+            elsewhere = {f"{a.namespace}/{a.name}": a.node for a, b in zip(real, pods, strict=True) if a is not b}
         objects = self._objects(with_promises(pods, self._replacements.extender.active()))
         history = self._history(objects.workloads)
         recent = self._evictor.pending(snapshot.shortest.seconds)
@@ -142,6 +144,7 @@ class MomentTaker:
             history=history,
             silent=snapshot.states.counts[NodeState.SILENT],
             steered=self._replacements.names({pod.scheduler_name for pod in objects.pods}),
+            elsewhere=elsewhere,
             pool_label=self._settings.cluster.pool_label,
             weights=self._weights,
             node_weights=self._settings.scoring.node_weights,
