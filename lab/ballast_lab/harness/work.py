@@ -90,8 +90,8 @@ class Work:
         lines = []
         for pod in self._pods:
             meta = pod["metadata"]
-            of = {"namespace": meta["namespace"], "pod": meta["name"], "container": "main", "node": pod["spec"]["nodeName"]}
-            labels = "{" + ",".join(f'{name}="{value}"' for name, value in of.items()) + "}"
+            at = f'node="{pod["spec"]["nodeName"]}"'
+            labels = f'{{namespace="{meta["namespace"]}",pod="{meta["name"]}",container="main",{at}}}'
             lines.append(f"container_cpu_usage_seconds_total{labels} {self._busy.get(meta['uid'], 0.0):.4f}\n")
             lines.append(f"container_memory_working_set_bytes{labels} {self._use(pod)[1]:.0f}\n")
         return "".join(lines)
