@@ -240,6 +240,9 @@ def _open_metrics(loads: Mapping[str, float], times: Sequence[int]) -> Iterator[
         for mode, share in (("idle", 1 - load), ("user", load)):
             series = f'node_cpu_seconds_total{{instance="{address}:9100",cpu="0",mode="{mode}"}}'
             yield "".join(f"{series} {share * (at - times[0])!r} {at}\n" for at in times)
+    yield "# TYPE node_time_seconds gauge\n"
+    for address in loads:
+        yield "".join(f'node_time_seconds{{instance="{address}:9100"}} {at} {at}\n' for at in times)
     for metric in ("MemAvailable", "MemTotal"):
         yield f"# TYPE node_memory_{metric}_bytes gauge\n"
         for address, load in loads.items():
