@@ -350,17 +350,20 @@ def _scrape(node: int, passed: float, address: str) -> Samples:
         yield "DCGM_FI_DEV_GPU_UTIL", {**labels, "instance": f"10.244.0.{node}:9400"}, value
 
 
-def test_a_second_scrape_job_that_forges_a_node_is_left_out_and_named(
+def test_a_scrape_job_whose_pod_runs_elsewhere_is_left_out_and_named(
     tools: Tools, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     folder = tmp_path_factory.mktemp("jobs")
     start = math.floor(time.time()) - SPAN
-    genuine = {"job": "node-exporter", "namespace": "monitoring", "pod": "exporter"}
+    genuine = {"job": "node-exporter", "namespace": "monitoring"}
+    running = [Pod(name=f"exporter-{node}", namespace="monitoring", node=f"node-{node}") for node in range(3)]
+    running.append(Pod(name="evil", namespace="tenant-a", node="node-2"))
     forged = {"job": "tenant-a/evil/0", "namespace": "tenant-a", "pod": "evil"}
     families: dict[str, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
     for passed in range(0, SPAN, STEP):
         for node, used in enumerate(TRUTH["memory"]):
-            for labels, share in ((genuine, used), *([(forged, 0.99)] if node == 1 else [])):
+            own = {**genuine, "pod": f"exporter-{node}"}
+            for labels, share in ((own, used), *([(forged, 0.99)] if node == 1 else [])):
                 of = {**labels, "instance": f"10.0.0.{node}:9100"}
                 amounts = (("MemTotal", MEMORY), ("MemAvailable", MEMORY * (1 - share)))
                 series = [(f"node_memory_{name}_bytes", of, amount) for name, amount in amounts]
@@ -370,7 +373,7 @@ def test_a_second_scrape_job_that_forges_a_node_is_left_out_and_named(
     subprocess.run([*command, folder / "tsdb"], check=True, capture_output=True)
     with prometheus(tools, folder, []) as server:
         environment = {"BALLAST_PROMETHEUS__URL": server.url, "BALLAST_TELEMETRY__RESOURCES": "memory"}
-        source, names = PrometheusSource(load(environment), Metrics()), NodeNames(NODES)
+        source, names = PrometheusSource(load(environment), Metrics(), lambda: running), NodeNames(NODES)
         readings = [source.read(start + LAST - before, names) for before in (60, 30, 0)]
         told = source.several_jobs
         source.close()

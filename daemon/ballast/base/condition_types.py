@@ -64,7 +64,7 @@ CONDITION_TYPES: Mapping[str, ConditionType] = {
     ),
     "SeveralJobs": ConditionType(
         "Several scrape jobs report one node",
-        "Several scrape jobs report the same node; a job that reports fewer nodes than another is left out.",
+        "Several scrape jobs tell of one node; one is left out where pods show that its target runs elsewhere.",
         "Set the MATCHERS line of the message: `ballast doctor --only several-jobs`.",
     ),
     "ImpossibleValues": ConditionType(

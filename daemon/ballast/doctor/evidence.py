@@ -100,7 +100,14 @@ class Evidence:
         """Prometheus, as the daemon asks it."""
         if self.settings.telemetry.source != "prometheus":
             raise CheckNotPossible("BALLAST_TELEMETRY__SOURCE is not prometheus")
-        return PrometheusSource(self.settings, self._metrics)
+        return PrometheusSource(self.settings, self._metrics, self._listed_pods)
+
+    def _listed_pods(self) -> tuple[Pod, ...]:
+        """None where they cannot be listed: then no label of a pod says anything."""
+        try:
+            return self.pods
+        except CheckNotPossible:
+            return ()
 
     @cached_property
     def answer(self) -> BallastError | None:

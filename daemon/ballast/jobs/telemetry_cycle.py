@@ -321,7 +321,7 @@ def build(context: Context) -> TelemetryCycle:
     primary: Source = metrics_server
     fallback: Source | None = None
     if settings.telemetry.source == "prometheus":
-        primary, fallback = PrometheusSource(settings, context.metrics), metrics_server
+        primary, fallback = PrometheusSource(settings, context.metrics, context.cache.pods), metrics_server
     return TelemetryCycle(primary, fallback, rules_of(settings), clock=context.clock, metrics=context.metrics)
 
 

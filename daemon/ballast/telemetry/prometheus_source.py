@@ -1,12 +1,13 @@
 """Prometheus as a source: M + 1 queries per cycle for any number of nodes, range queries for the past."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
 
 from ballast.base.answer_budget import AnswersInFlight
 from ballast.base.errors import SourceUnavailable, TelemetryError, without_frames
 from ballast.base.metrics import Metrics
+from ballast.model.pod import Pod
 from ballast.model.sample import Mixture, Reading
 from ballast.settings import Settings
 from ballast.telemetry import presets
@@ -29,17 +30,17 @@ _TIMES_AT_ONCE = 25
 
 
 class PrometheusSource:
-    """A `Source`. Raises SettingsError without BALLAST_PROMETHEUS__URL."""
+    """A `Source`. Raises SettingsError without BALLAST_PROMETHEUS__URL. `pods` are those that the watch shows."""
 
     name = "prometheus"
 
-    def __init__(self, settings: Settings, metrics: Metrics) -> None:
+    def __init__(self, settings: Settings, metrics: Metrics, pods: Callable[[], Iterable[Pod]] = tuple) -> None:
         self.resources = tuple(resource.name for resource in settings.telemetry.resources)
         self._settings = settings
         self._client = PrometheusClient(settings)
         self._asked_with: tuple[str, dict[str, tuple[str, ...]]] = ("", {})
         self._remarks = QueryWarnings(self.name, metrics)
-        self._assembly = ReadingBuilder(self.name, settings, self._remarks)
+        self._assembly = ReadingBuilder(self.name, settings, self._remarks, pods)
         self._metrics = metrics
         self._questions = self._current_queries()
 

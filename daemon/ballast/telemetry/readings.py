@@ -29,7 +29,7 @@ from ballast.telemetry.prometheus_client import Grid
 from ballast.telemetry.queries import Query, QuerySet
 from ballast.telemetry.responses import SeriesTable
 from ballast.telemetry.scrapes import LOOKED_AT, ScrapeIntervals
-from ballast.telemetry.series_check import SeriesCheck
+from ballast.telemetry.series_check import Pods, SeriesCheck
 from ballast.telemetry.value_units import not_ratios
 
 _NAMED_STRANGERS = 5
@@ -128,13 +128,13 @@ class _Found:
 class ReadingBuilder:
     """Turns the answers of one source into readings."""
 
-    def __init__(self, source: str, settings: Settings, remarks: QueryWarnings) -> None:
+    def __init__(self, source: str, settings: Settings, remarks: QueryWarnings, pods: Pods = tuple) -> None:
         self._source = source
         self._settings = settings
         self._remarks = remarks
         self._interval = float(settings.telemetry.interval)
         self._skew = allowed_skew(self._interval)
-        self.check = SeriesCheck(settings)
+        self.check = SeriesCheck(settings, pods)
         self.scrapes = ScrapeIntervals()
         self._exactly = (
             ""

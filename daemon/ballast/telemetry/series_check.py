@@ -5,21 +5,23 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
-from typing import NamedTuple, TypeVar
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 
 from ballast.base.text import named, printable
+from ballast.model.pod import Pod
 from ballast.model.sample import Mixture
 from ballast.settings import Settings
 from ballast.telemetry.mixing import MOST_LINES, Difference, difference
 from ballast.telemetry.node_names import NodeNames
 from ballast.telemetry.queries import Query, QuerySet
 from ballast.telemetry.responses import GROUP_LABEL, SeriesTable
-from ballast.telemetry.several_jobs import JobsOfNodes, SeveralJobs, job_of
+from ballast.telemetry.several_jobs import Job, JobsOfNodes, SeveralJobs, Teller, pod_of
 
 T = TypeVar("T")
+Pods: TypeAlias = Callable[[], Iterable[Pod]]
 
 EVERY, PER_NODE = 60.0, 0.02
 """Seconds between two checks, and per node: the larger one holds. While something differs, or nothing was found, every
@@ -31,7 +33,9 @@ NAMED = 5
 class SeriesCheck:
     """The check costs no query of its own: the freshness of one reading is asked with all labels."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, pods: Pods = tuple) -> None:
+        """`pods` are those that the watch shows."""
+        self._pods = pods
         self._matchers = settings.prometheus.matchers
         self._lag = 15.0 + float(settings.telemetry.interval)
         self._due = -np.inf
@@ -68,9 +72,9 @@ class SeriesCheck:
             table, jobs = newest[question.freshness], self._jobs.get(_preset(question))
             if not isinstance(table, SeriesTable) or table.every is None or not jobs or not jobs.several:
                 continue
-            left_out, namespaces = jobs.several.left_out, _has_namespaces(question)
+            several, namespaces = jobs.several, _has_namespaces(question)
             kept = [
-                row for row, labels in enumerate(table.every) if job_of(labels, namespaces=namespaces) not in left_out
+                row for row, labels in enumerate(table.every) if not several.leaves_out(labels, namespaces=namespaces)
             ]
             tables[question.freshness] = table.take(kept)
         return tables
@@ -136,11 +140,14 @@ class SeriesCheck:
             series[names.nodes[rows[index]].name].append(table.every[index])
         own = question.preset.own if question.preset else frozenset()
         namespaces = _has_namespaces(question)
-        left_out = self._jobs.setdefault(_preset(question), JobsOfNodes()).judge(at, series, namespaces=namespaces)
-        believed = {
-            node: [labels for labels in label_sets if job_of(labels, namespaces=namespaces) not in left_out]
-            for node, label_sets in series.items()
-        }
+        jobs = self._jobs.setdefault(_preset(question), JobsOfNodes())
+        several = jobs.judge(at, series, self._places(series).get, namespaces=namespaces)
+        believed: dict[str, list[dict[str, str]]] = series
+        if several is not None:
+            believed = {
+                node: [labels for labels in label_sets if not several.leaves_out(labels, namespaces=namespaces)]
+                for node, label_sets in series.items()
+            }
         mixture = difference(believed, (*own, GROUP_LABEL))
         if mixture is None:
             self._found.pop(question.family, None)
@@ -148,6 +155,13 @@ class SeriesCheck:
             self._found[question.family] = mixture
         if len(series) < len(names):
             self._advice[question.labels] = advice(table.every, question.labels, names)
+
+    def _places(self, series: Mapping[str, Sequence[Mapping[str, str]]]) -> dict[str, str]:
+        """The nodes of the pods, namespace/name, that the series name."""
+        named_pods = {pod for label_sets in series.values() for labels in label_sets if (pod := pod_of(labels))}
+        if not named_pods:
+            return {}
+        return {name: pod.node for pod in self._pods() if (name := f"{pod.namespace}/{pod.name}") in named_pods}
 
     def _mixture(self, family: str, found: Difference) -> Mixture:
         values = ", ".join(repr(value) if value else "none" for value in found.values)
@@ -175,12 +189,15 @@ def _jobs_summary(several: SeveralJobs) -> str:
     if not several.shared:
         summary = f"seen before: nodes reported by the scrape jobs {jobs}"
     if several.left_out:
-        summary += f"; left out, since it reports fewer nodes: {named(list(map(printable, several.left_out)), NAMED)}"
+        whom = named([printable(_whom(who)) for who in several.left_out], NAMED)
+        summary += f"; left out, since another's pod runs on the node or its own runs elsewhere: {whom}"
     if several.doubtful:
-        summary += f"; disputed, since none can be left out: {named(sorted(several.doubtful), NAMED)}"
-    elif not several.left_out:
-        summary += "; the largest value counts, since they report equally many nodes"
+        summary += f"; disputed, since no label tells whose target runs there: {named(sorted(several.doubtful), NAMED)}"
     return summary
+
+
+def _whom(who: Job | Teller) -> str:
+    return f"pod {who.pod} of {who.job}" if isinstance(who, Teller) else str(who)
 
 
 def matchers_line(present: tuple[str, ...], matcher: str) -> str:

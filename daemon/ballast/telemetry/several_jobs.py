@@ -1,25 +1,24 @@
-"""Several scrape jobs that report one node: which of them the presets leave out.
+"""Several tellers of one node: which of them the presets leave out.
 
-Series that differ in `job` and `namespace` are merged by their largest value, so whoever may define a scrape job could
-make any node look full. The job that reports the most nodes is believed; one that reports fewer, and none that a larger
-one lacks, is left out of the queries. It stays left out while the larger one is silent: else its value would stand.
+Whoever may define a scrape job could give any node any load. So a series is believed by where its target runs: the
+exporter's own pod stands on the node that it measures. How many nodes a job tells of, and how new its samples are,
+decide nothing.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
-
-import numpy as np
+from enum import IntEnum
+from typing import NamedTuple, TypeAlias
 
 from ballast.telemetry.mixing import Labels, exactly
 
 REMEMBERED = 3600.0
-"""Seconds for which a job stays left out after a larger one reported one of its nodes last."""
-FEW = 0.1
-"""Share of the nodes, at least one, that a job which was left out may report alone and still be left out."""
+"""Seconds for which a job stays left out after another was believed rather than it."""
+LEFTOVER = 90.0
+"""Seconds for which a pod that is gone may be told of beside the one that came in its place."""
 MOST = 20
-"""Jobs that are left out by name. Of more, the one good job is asked for; beside several good ones, nodes are disputed.
-"""
+"""Jobs and pods that are left out by name. Where there are more, the nodes they tell of are disputed."""
 
 
 class Job(NamedTuple):
@@ -32,97 +31,250 @@ class Job(NamedTuple):
         return f"{self.namespace}/{self.name}" if self.namespace else self.name or "none"
 
 
+class Proof(IntEnum):
+    """What says that a series may speak of its node, the strongest last."""
+
+    REFUTED = 0
+    """Its pod runs on another node."""
+    AGENT = 1
+    """Its pod runs on none of the several nodes that it tells of: it scrapes for others, or lies."""
+    NONE = 2
+    """No label tells, or the watch does not show its pod."""
+    PLACE = 3
+    """Its pod runs on this node."""
+
+
+class Teller(NamedTuple):
+    """Who tells of a node: a pod, whatever jobs scrape it; a job where no pod is told."""
+
+    job: Job
+    pod: str
+
+
+Proofs: TypeAlias = Mapping[str, dict[Teller, Proof]]
+
+
 @dataclass(frozen=True)
 class SeveralJobs:
-    """Of one preset. `shared` are the nodes that several jobs report, `jobs` these jobs, those with most nodes first.
+    """Of one preset. `shared` are the nodes that several tell of, `jobs` these jobs with the number of their nodes.
 
-    `left_out` are the jobs that do not count, with the matcher that leaves each out. `doubtful` are shared nodes of a
-    smaller job that cannot be left out: it reports nodes that nobody else does, or differs in nothing that a matcher
-    names.
+    `left_out` are who does not count, a job or one pod of it, with the matcher that leaves it out. `doubtful` are nodes
+    of which nothing tells whom to believe.
     """
 
     jobs: Mapping[Job, int]
     shared: frozenset[str]
-    left_out: Mapping[Job, str]
+    left_out: Mapping[Job | Teller, str]
     doubtful: frozenset[str]
 
     @property
     def matchers(self) -> tuple[str, ...]:
         """What to set so that one job is left: one matcher, or a choice of several."""
-        if self.left_out:
+        if self.left_out and not self.doubtful:
             return (",".join(dict.fromkeys(self.left_out.values())),)
-        return tuple(
-            dict.fromkeys(exactly("job", job.name).replace("=", "!=", 1) for job in reversed(tuple(self.jobs)))
-        )
+        return tuple(dict.fromkeys(_without(job, self.jobs) for job in reversed(tuple(self.jobs))))
+
+    def leaves_out(self, labels: Labels, *, namespaces: bool = True) -> bool:
+        """Whether a series does not count."""
+        teller = _teller(labels, namespaces=namespaces)
+        return teller.job in self.left_out or teller in self.left_out
 
 
 class JobsOfNodes:
-    """Remembers which jobs were left out."""
+    """Remembers which jobs were left out, and since when pods that are gone are told of."""
 
     def __init__(self) -> None:
-        self._shared_at: dict[Job, float] = {}
-        """By job left out: when a larger one last reported a node of it, Unix seconds."""
+        self._weaker_at: dict[Job | Teller, float] = {}
+        """By who is left out: when another was believed rather than it, Unix seconds."""
+        self._gone_at: dict[Teller, float] = {}
+        self._had: dict[str, tuple[tuple[Job, bool], float]] = {}
+        """By node: the job that told of it alone when nobody contradicted it, whether it named a pod, and when last."""
         self.several: SeveralJobs | None = None
 
-    def judge(self, at: float, series: Mapping[str, Sequence[Labels]], *, namespaces: bool = True) -> frozenset[Job]:
-        """The jobs to leave out at this Unix time; `series` are the label sets of each node.
+    def judge(
+        self,
+        at: float,
+        series: Mapping[str, Sequence[Labels]],
+        runs_on: Callable[[str], str | None] = lambda pod: None,
+        *,
+        namespaces: bool = True,
+    ) -> SeveralJobs | None:
+        """Who is left out at this Unix time; `series` are the label sets of each node.
 
-        Without `namespaces` that label is the exporter's own and tells no jobs apart.
+        `runs_on` gives the node of a pod, namespace/name, as the watch has it. Without `namespaces` that label is the
+        exporter's own: it tells no jobs apart, and of no pod.
         """
-        reported: dict[Job, set[str]] = {}
-        for node, label_sets in series.items():
-            for labels in label_sets:
-                reported.setdefault(job_of(labels, namespaces=namespaces), set()).add(node)
-        counts = {job: len(nodes) for job, nodes in reported.items()}
-        largest: dict[str, int] = {}
-        jobs_of: dict[str, list[Job]] = {}
-        for job, nodes in reported.items():
-            for node in nodes:
-                largest[node] = max(largest.get(node, 0), counts[job])
-                jobs_of.setdefault(node, []).append(job)
-        most = max(counts.values(), default=0)
-        doubted = []
-        for job in sorted(reported, key=lambda job: (counts[job], job)):
-            alone = {node for node in reported[job] if largest[node] == counts[job]}
-            known = at - self._shared_at.get(job, -np.inf) < REMEMBERED
-            may_report = max(1.0, FEW * len(series)) if known and counts[job] < most else 0
-            if len(alone) <= may_report:
-                doubted.append(job)
-                if len(alone) < counts[job]:
-                    self._shared_at[job] = at
-        left_out = _matchers(doubted, counts)
-        self._shared_at = {job: self._shared_at[job] for job in left_out}
-        shared = {node: jobs for node, jobs in jobs_of.items() if len(jobs) > 1}
-        doubtful = {
-            node for node, jobs in shared.items() if len({counts[job] for job in jobs if job not in left_out}) > 1
+        nodes_of, proofs = _proofs(series, runs_on, namespaces=namespaces)
+        believed = {teller for told in proofs.values() for teller, proof in told.items() if proof is Proof.PLACE}
+        weaker = self._weaker(at, proofs, believed)
+        self._weaker_at |= dict.fromkeys(weaker, at)
+        self._weaker_at = {
+            who: seen
+            for who, seen in self._weaker_at.items()
+            if at - seen < REMEMBERED and who not in believed and who not in {teller.job for teller in believed}
         }
-        among = {job for jobs in shared.values() for job in jobs} | set(left_out)
-        ordered = {job: counts[job] for job in sorted(among, key=lambda job: (-counts[job], job))}
-        self.several = (
-            SeveralJobs(ordered, frozenset(shared), left_out, frozenset(doubtful)) if shared or left_out else None
-        )
-        return frozenset(left_out)
+        left_out = _matchers(self._weaker_at, nodes_of)
+        counted = {
+            node: {
+                teller: proof
+                for teller, proof in told.items()
+                if node not in weaker.get(teller, ()) and node not in weaker.get(teller.job, ())
+            }
+            for node, told in proofs.items()
+        }
+        doubtful = self._doubtful(at, {node: told for node, told in counted.items() if told}, believed)
+        doubtful.update(node for who, nodes in weaker.items() if who not in left_out for node in nodes)
+        shared = doubtful.union(*weaker.values())
+        self.several = None
+        if shared or left_out:
+            told_of: dict[Job, set[str]] = defaultdict(set)
+            for teller, nodes in nodes_of.items():
+                told_of[teller.job] |= nodes
+            among = {teller.job for node in shared for teller in proofs[node]}.union(map(_job, left_out))
+            counts = {job: len(told_of[job]) for job in among}
+            ordered = dict(sorted(counts.items(), key=lambda each: (-each[1], each[0])))
+            self.several = SeveralJobs(ordered, frozenset(shared), left_out, frozenset(doubtful))
+        return self.several
+
+    def _weaker(self, at: float, proofs: Proofs, believed: set[Teller]) -> dict[Job | Teller, set[str]]:
+        """Whose word does not count, with the nodes of which another's does or it may not speak."""
+        jobs = {teller.job for teller in believed}
+        weaker: dict[Job | Teller, set[str]] = defaultdict(set)
+        gone: dict[Teller, float] = {}
+        for node, told in proofs.items():
+            equal = _equal(told)
+            for teller, proof in told.items():
+                unseen = proof is Proof.NONE and bool(teller.pod)
+                # Where no job of the store is proved by its place, its labels of pods say nothing.
+                if teller in equal and (not believed or (proof > Proof.AGENT and not unseen)):
+                    continue
+                # A pod that has just come is not shown yet, and one that is gone is told of for a while.
+                if unseen and believed:
+                    gone[teller] = min(at, self._gone_at.get(teller, at))
+                    if at - gone[teller] < LEFTOVER:
+                        continue
+                weaker[teller if teller.job in jobs else teller.job].add(node)
+        self._gone_at = gone
+        return weaker
+
+    def _doubtful(self, at: float, proofs: Proofs, believed: set[Teller]) -> set[str]:
+        """The nodes of which nothing tells whom to believe."""
+        doubtful: set[str] = set()
+        suspects: set[Job] = set()
+        for node, told in proofs.items():
+            equal = _equal(told)
+            # A pod that several jobs scrape is one target: its copies are the same thing.
+            if len({teller.pod or teller for teller in equal}) > 1:
+                doubtful.add(node)
+                suspects.update(teller.job for teller in equal if told[teller] is not Proof.PLACE)
+        here = {(teller.job, bool(teller.pod)) for told in proofs.values() for teller in told}
+        for node, told in proofs.items():
+            jobs = {(teller.job, bool(teller.pod)) for teller in told}
+            had, last = self._had.get(node, (None, at))
+            # Nobody stands in where a job has fallen silent that tells of other nodes, nor who contradicts one there.
+            replaced = had in here and had not in jobs and at - last < REMEMBERED
+            if replaced or (believed and Proof.PLACE not in told.values() and {job for job, _ in jobs} <= suspects):
+                doubtful.add(node)
+            elif node not in doubtful and len(jobs) == 1:
+                self._had[node] = next(iter(jobs)), at
+        return doubtful
 
 
-def job_of(labels: Labels, *, namespaces: bool = True) -> Job:
-    """Of a series."""
-    return Job(labels.get("namespace", "") if namespaces else "", labels.get("job", ""))
+def _proofs(
+    series: Mapping[str, Sequence[Labels]], runs_on: Callable[[str], str | None], *, namespaces: bool
+) -> tuple[Mapping[Teller, set[str]], Proofs]:
+    """The nodes of each teller; by node what says that each teller may speak of it."""
+    tellers = {
+        node: list(dict.fromkeys(_teller(labels, namespaces=namespaces) for labels in label_sets))
+        for node, label_sets in series.items()
+    }
+    nodes_of: dict[Teller, set[str]] = defaultdict(set)
+    for node, told in tellers.items():
+        for teller in told:
+            nodes_of[teller].add(node)
+    proofs = {
+        node: {teller: _proof(teller, node, nodes_of[teller], runs_on) for teller in told}
+        for node, told in tellers.items()
+        if told
+    }
+    for liar in _liars(proofs):
+        for node in proofs:
+            proofs[node] |= {teller: Proof.REFUTED for teller in proofs[node] if teller.job == liar}
+    return nodes_of, proofs
 
 
-def _matchers(doubted: Sequence[Job], counts: Iterable[Job]) -> dict[Job, str]:
+def _liars(proofs: Proofs) -> set[Job]:
+    """Jobs that tell of nodes where their pods do not run, and where they do, another job's do that tells of no others.
+
+    The exporter's own job is none, whoever takes its name: nobody else runs where it does, or that one lies as well.
+    """
+    places: dict[Job, set[str]] = defaultdict(set)
+    refuted: set[Job] = set()
+    for node, told in proofs.items():
+        for teller, proof in told.items():
+            if proof is Proof.PLACE:
+                places[teller.job].add(node)
+            elif proof is Proof.REFUTED:
+                refuted.add(teller.job)
+    honest = set[str]().union(*(nodes for job, nodes in places.items() if job not in refuted))
+    return {job for job in refuted if places[job] and places[job] <= honest}
+
+
+def _equal(told: Mapping[Teller, Proof]) -> set[Teller]:
+    """Those of whom nothing says that another has the better right to speak.
+
+    Without a label of a pod nothing tells whether the target runs here: it neither yields nor wins.
+    """
+    best = max(told.values())
+    return {teller for teller, proof in told.items() if proof is best or (proof is Proof.NONE and not teller.pod)}
+
+
+def pod_of(labels: Labels) -> str:
+    """namespace/name of the pod that a series names, or ""."""
+    namespace, pod = labels.get("namespace", ""), labels.get("pod", "")
+    return f"{namespace}/{pod}" if namespace and pod else ""
+
+
+def _teller(labels: Labels, *, namespaces: bool) -> Teller:
+    job = Job(labels.get("namespace", "") if namespaces else "", labels.get("job", ""))
+    return Teller(job, pod_of(labels) if namespaces else "")
+
+
+def _proof(teller: Teller, node: str, nodes: set[str], runs_on: Callable[[str], str | None]) -> Proof:
+    place = runs_on(teller.pod) if teller.pod else None
+    if place == node:
+        return Proof.PLACE
+    if place is None:
+        return Proof.NONE
+    return Proof.AGENT if len(nodes) > 1 and place not in nodes else Proof.REFUTED
+
+
+def _job(who: Job | Teller) -> Job:
+    return who.job if isinstance(who, Teller) else who
+
+
+def _matchers(weaker: Iterable[Job | Teller], tellers: Iterable[Teller]) -> dict[Job | Teller, str]:
     """The label matcher that leaves each of them out and none of the others."""
-    good = [job for job in counts if job not in doubted]
-    if len(doubted) > MOST and len(good) == 1:
-        pinned = exactly("job", good[0].name)
-        if any(job.name == good[0].name for job in doubted):
-            pinned += f",{exactly('namespace', good[0].namespace)}"
-        return dict.fromkeys(doubted, pinned)
-    others = set(counts) - set(doubted[:MOST])
-    names, namespaces = {job.name for job in others}, {job.namespace for job in others}
-    matchers = {}
-    for job in doubted[:MOST]:
-        if job.name not in names:
-            matchers[job] = exactly("job", job.name).replace("=", "!=", 1)
-        elif job.namespace not in namespaces:
-            matchers[job] = exactly("namespace", job.namespace).replace("=", "!=", 1)
-    return matchers
+    chosen = sorted(weaker, key=lambda who: (_job(who), who.pod if isinstance(who, Teller) else ""))[:MOST]
+    kept = [teller for teller in tellers if teller.job not in chosen and teller not in chosen]
+    found: dict[Job | Teller, str] = {}
+    for who in chosen:
+        job, name = _job(who), who.pod.partition("/")[2] if isinstance(who, Teller) else None
+        if name is not None:
+            if not any(teller.pod.partition("/")[2] == name for teller in kept):
+                found[who] = _not("pod", name)
+        elif not any(teller.job.name == job.name for teller in kept):
+            found[who] = _not("job", job.name)
+        elif not any(teller.job.namespace == job.namespace for teller in kept):
+            found[who] = _not("namespace", job.namespace)
+    return found
+
+
+def _without(job: Job, jobs: Iterable[Job]) -> str:
+    """A matcher that leaves out this job."""
+    alone = sum(other.name == job.name for other in jobs) == 1
+    return _not("job", job.name) if alone else _not("namespace", job.namespace)
+
+
+def _not(label: str, value: str) -> str:
+    return exactly(label, value).replace("=", "!=", 1)

@@ -200,7 +200,7 @@ def _of_metrics_server(body: bytes) -> object:
     return source._items()
 
 
-_HOMES = pod_telemetry.Homes([Node("a")], [Pod("web-1", namespace="shop", node="a")])
+_HOMES = pod_telemetry.Homes([Node("a")], [Pod(name="web-1", namespace="shop", node="a")])
 
 
 def _usage(body: bytes) -> object:
