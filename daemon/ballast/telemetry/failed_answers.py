@@ -1,10 +1,10 @@
 """Errors of HTTP requests to telemetry servers, as sentences that name the setting and the next step."""
 
+import json
 import re
 from http.client import IncompleteRead
 from urllib.parse import urlsplit, urlunsplit
 
-import msgspec
 import requests
 import urllib3
 
@@ -28,6 +28,17 @@ _USER_INFO = re.compile(r"//[^/\s@]+@")
 _SECRETS = re.compile(
     r"(?i)((?:bearer|basic)\s+|(?:token|password|passwd|secret|api[-_]?key)[\"']?\s*[:=]\s*)[^\s,;&]+"
 )
+_OF_PROMETHEUS = re.compile(rb'"status"\s*:\s*"error"')
+_SAYING = ("message", "error", "detail", "msg")
+_WORDS = re.compile(
+    rf'"(?P<key>{"|".join(_SAYING)})"\s*:\s*(?:\[\s*)?"(?P<text>(?:[^"\\]|\\.)*)(?P<end>"?)', re.IGNORECASE | re.DOTALL
+)
+_BEFORE_JSON = b" \t\r\n\xef\xbb\xbf"
+_LONGEST_SECRET = 2**14
+"""Bytes; servers take no longer header."""
+_NO_PATH = re.compile(r"(, (404 )?((page|path|resource) )?not found\W*)?", re.IGNORECASE)
+"""The words of a 404 that say no more than the status does."""
+_AGENT = "unavailable with Prometheus Agent"
 _NO_TENANT = "org id"
 """In the answer of Mimir, Cortex, Loki and Thanos to a request without `X-Scope-OrgID`."""
 _SLOW = (TimeoutError, requests.Timeout, urllib3.exceptions.ReadTimeoutError)
@@ -122,8 +133,9 @@ def unreachable(
 
 def refused(url: str, part: str, response: requests.Response, body: bytes) -> TelemetryError:
     """For an answer other than 200."""
-    status, said = response.status_code, _said(response, body)
-    plain = "" if said else _plain(response, body)
+    status, of_prometheus = response.status_code, bool(_OF_PROMETHEUS.search(body))
+    words = _said(response, body) or _plain(response, body)
+    said = words if of_prometheus else ""
     if status in (401, 403):
         why = (
             "credentials are missing or no longer valid"
@@ -132,29 +144,35 @@ def refused(url: str, part: str, response: requests.Response, body: bytes) -> Te
         )
         own = f"{part}TOKEN_FILE, {part}USERNAME with {part}PASSWORD_FILE, or {part}HEADERS"
         where = own if part.endswith("__") else f"{part}TOKEN_FILE, {part}HEADERS, or the user in its url"
-        refusal = TenantMissing if _NO_TENANT in (said or plain) else NotAllowed
-        return refusal(f"{url} answers {status}{said or plain}: {why}; check {where}")
+        refusal = TenantMissing if _NO_TENANT in (words) else NotAllowed
+        return refusal(f"{url} answers {status}{words}: {why}; check {where}")
     if 300 <= status < 400:
         target = masked(response.headers.get("Location", "another address"))
         advice = f"write the final address into {part}URL, or set {part}TOKEN_FILE or {part}HEADERS if that is a login"
         return SourceUnavailable(f"{url} redirects to {target} ({status}); {advice}")
-    if status == 404 and not said:
+    if status == 404 and _NO_PATH.fullmatch(words):
         path = urlsplit(response.url or "").path
         return SourceUnavailable(f"{url} has no {path} (404); check host and path prefix in {part}URL")
-    if status == 413 or (status in _LIMITED and _LIMITS.search(said or plain)):
+    if status == 404:
+        # Gateways answer so where a project, tenant or workspace is missing; routers where no route leads on.
+        return Unwell(f"{url} answers 404{words}; check what this names, then host and path prefix in {part}URL")
+    if of_prometheus and _AGENT in words:
+        advice = f"give {part}URL the server to which it writes"
+        return SourceUnavailable(f"{url} is a Prometheus in agent mode, which answers no queries ({status}); {advice}")
+    if status == 413 or (status in _LIMITED and _LIMITS.search(words)):
         advice = f"narrow {part}MATCHERS, correct BALLAST_TELEMETRY__RESOURCES, or raise the server's limit"
-        return TooLarge(f"{url} answers {status}{said or plain}: too much for one answer; {advice}")
+        return TooLarge(f"{url} answers {status}{words}: too much for one answer; {advice}")
     if status == 400 and not said:
         return SourceUnavailable(
-            f"{url} answers {status}{plain}, which are no words of Prometheus; check http or https, host and path "
+            f"{url} answers {status}{words}, which are no words of Prometheus; check http or https, host and path "
             f"prefix in {part}URL"
         )
     if status in (400, 422):
         advice = f"correct it in BALLAST_TELEMETRY__RESOURCES, or check {part}MATCHERS and {part}PRESET"
-        return TelemetryError(f"{url} does not accept the query ({status}{said or plain}); {advice}")
+        return TelemetryError(f"{url} does not accept the query ({status}{words}); {advice}")
     if said or status == 429:
-        return Unwell(f"{url} answers {status}{said or plain}; look at the server's log and its load")
-    return SourceUnavailable(f"{url} answers {status}{plain}; look at the server's log, and check {part}URL")
+        return Unwell(f"{url} answers {status}{words}; look at the server's log and its load")
+    return SourceUnavailable(f"{url} answers {status}{words}; look at the server's log, and check {part}URL")
 
 
 def in_words_of(part: str, text: str) -> str:
@@ -170,17 +188,29 @@ def masked(url: str) -> str:
     return urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2], query="", fragment=""))
 
 
-class _ErrorBody(msgspec.Struct):
-    error: str = ""
-
-
 def _said(response: requests.Response, body: bytes) -> str:
-    """The error text in the JSON of Prometheus, as `_plain` masks it, with a leading comma; empty without one."""
-    try:
-        words = msgspec.json.decode(body, type=_ErrorBody).error
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+    """What the JSON of a server or a gateway says, as `_plain` masks it, with a leading comma; empty without words.
+
+    It is searched, not decoded: a long body was cut, and one may be nested deeper than a decoder goes.
+    """
+    if body.lstrip(_BEFORE_JSON)[:1] not in (b"{", b"["):
         return ""
-    return f", {printable(_without_credentials(response, words[:_READ]), 300)}" if words else ""
+    found: dict[str, str] = {}
+    for match in _WORDS.finditer(body.decode(errors="replace")):
+        text = _without_credentials(response, _unescaped(match["text"]))
+        if not match["end"]:
+            text = text[:-_LONGEST_SECRET]  # The cut may have left the beginning of a secret, which nothing masks.
+        found.setdefault(match["key"].lower(), text.strip())
+    # "error" is often no more than the name of the status, which "message" explains.
+    said = next(filter(None, map(found.get, _SAYING)), "")
+    return f", {printable(said, 300)}" if said else ""
+
+
+def _unescaped(text: str) -> str:
+    try:
+        return str(json.loads(f'"{text}"', strict=False))
+    except ValueError:
+        return text
 
 
 def _plain(response: requests.Response, body: bytes) -> str:

@@ -1,5 +1,7 @@
 """What servers say in plain text is quoted, bounded and without secrets."""
 
+import json
+
 import pytest
 from responses import RequestsMock
 
@@ -51,7 +53,7 @@ def test_they_are_one_short_line(wire: RequestsMock) -> None:
 
 
 @pytest.mark.parametrize(
-    "body", ["<html><body>Sign in</body></html>", "  <!DOCTYPE html>", '{"message": "odd"}', "", " \n"]
+    "body", ["<html><body>Sign in</body></html>", "  <!DOCTYPE html>", '{"odd": "words"}', "", " \n"]
 )
 def test_pages_and_other_documents_are_not_quoted(body: str, wire: RequestsMock) -> None:
     said = refusal(wire, 500, body, "text/html")
@@ -60,6 +62,69 @@ def test_pages_and_other_documents_are_not_quoted(body: str, wire: RequestsMock)
 
 def test_a_missing_path_is_still_recognised(wire: RequestsMock) -> None:
     assert "has no /api/v1/query (404)" in refusal(wire, 404, "404 page not found\n")
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        ({"message": "The security token is expired"}, "The security token is expired"),
+        ({"Message": "User is not authorized"}, "User is not authorized"),
+        ({"error": {"code": 403, "message": "Permission denied by policy"}}, "Permission denied by policy"),
+        ([{"error": {"code": 403, "message": "Permission denied by policy"}}], "Permission denied by policy"),
+        ({"error": "Forbidden", "message": "Your plan has no queries"}, "Your plan has no queries"),
+        ({"error": 'unknown key "a\\b" \u00e9'}, 'unknown key "a\\b" \u00e9'),
+        ({"title": "Unauthorized", "detail": "the workspace is locked"}, "the workspace is locked"),
+        ({"detail": [{"loc": ["query"], "msg": "field required"}]}, "field required"),
+        ({"errors": ["x"], "message": "", "error": "the ring is empty"}, "the ring is empty"),
+    ],
+)
+@pytest.mark.parametrize("status", [400, 403, 404, 429, 500])
+def test_what_gateways_say_in_json_is_quoted(status: int, body: object, words: str, wire: RequestsMock) -> None:
+    said = refusal(wire, status, json.dumps(body), "application/json")
+    assert f"{status}, {words}" in said
+    assert "/api/v1/query" not in said
+    assert "RESOURCES" not in said
+
+
+@pytest.mark.parametrize(
+    "body", ['{"detail": "Not Found"}', '{"status": 404, "error": "Not Found"}', "{}", "not found"]
+)
+def test_a_404_that_says_no_more_is_a_wrong_path(body: str, wire: RequestsMock) -> None:
+    assert "has no /api/v1/query (404)" in refusal(wire, 404, body, "application/json")
+
+
+def test_an_agent_is_told_as_such(wire: RequestsMock) -> None:
+    body = {"status": "error", "errorType": "execution", "error": "unavailable with Prometheus Agent"}
+    said = refusal(wire, 422, json.dumps(body), "application/json")
+    assert "agent mode" in said
+    assert "BALLAST_PROMETHEUS__URL" in said
+    assert "RESOURCES" not in said
+
+
+_KEY = "hunter2-of-ours"
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        json.dumps({"message": f"no access for {_KEY} " * 400_000}),
+        json.dumps({"message": f"no access for {_KEY}", "trace": "x" * 10_000_000}),
+        "[" * 1_000 + json.dumps({"message": f"no access for {_KEY}"}) + "]" * 1_000,
+        '{"error":' * 1_000 + json.dumps({"message": f"no access for {_KEY}"}) + "}" * 1_000,
+        '{"message": "no access for ' + "".join(f"\\u{ord(letter):04x}" for letter in _KEY) + '"}',
+    ],
+)
+def test_long_deep_and_echoing_answers_are_bounded_and_masked(body: str, wire: RequestsMock) -> None:
+    said = refusal(wire, 403, body, "application/json", headers={"X-Key": _KEY})
+    assert "403, no access for ********" in said
+    assert "hunter" not in said
+    assert len(said) < 700
+
+
+def test_a_secret_at_the_cut_of_a_long_answer_is_not_shown(wire: RequestsMock) -> None:
+    key = "hunter2" * 1_000
+    said = refusal(wire, 403, json.dumps({"message": key * 20}), "application/json", headers={"X-Key": key})
+    assert "hunter" not in said
 
 
 @pytest.mark.parametrize(
