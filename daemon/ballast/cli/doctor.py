@@ -68,7 +68,9 @@ def _text(report: Report) -> str:
             continue
         subject = f" ({finding.subject})" if finding.subject else ""
         rows.append(_wrapped(f"{finding.status:8}{finding.check}{subject}: {finding.message}"))
-        rows += [f"            {line}" for line in finding.fix]
+        for line, tried in zip(finding.fix, finding.tried, strict=True):
+            shown = f"  # tried: {tried.known:,} of {tried.of:,} nodes known" if tried else ""
+            rows.append(f"            {line}{shown}")
     rows += [_wrapped(f"{'skipped':8}{', '.join(checks)}: {why}") for why, checks in unseen.items()]
     rows.append(", ".join(f"{count} {status}" for status, count in report.summary.items()))
     if report.outlook.states:

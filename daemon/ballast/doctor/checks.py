@@ -25,6 +25,7 @@ from ballast.doctor.evidence import Evidence
 from ballast.doctor.finding import Finding, Report, report
 from ballast.doctor.install import install
 from ballast.doctor.outlook import Outlook, outlook
+from ballast.doctor.trial import tried
 from ballast.settings import mask_urls
 
 _EXTENDER_TOKEN = re.compile(r"/scheduler/(?!(?:filter|prioritize|bind)\b)[^/\s\"'?]+")
@@ -116,7 +117,10 @@ def _late(name: str, within: float) -> Finding:
 
 def _run(name: str, check: Check, evidence: Evidence) -> list[Finding]:
     try:
-        return [_without_secrets(finding) for finding in check(evidence)] or [Finding(name, "ok", "", "nothing wrong")]
+        found = list(check(evidence))
+        if name in _TELEMETRY:
+            found = [tried(evidence, finding) for finding in found]
+        return [_without_secrets(finding) for finding in found] or [Finding(name, "ok", "", "nothing wrong")]
     except CheckNotPossible as missing:
         return [Finding(name, "skipped", "", _hide(str(missing)))]
     except BallastError as error:

@@ -62,8 +62,7 @@ class Evidence:
         self.cluster = ClusterView(api, settings)
         self._api = api
         self._metrics = Metrics()
-        interval = float(settings.telemetry.interval)
-        self.at = math.floor((clock.wall() - settings.telemetry.offset) / interval) * interval
+        self.at = _time(settings, clock)
 
     @cached_property
     def nodes(self) -> tuple[Node, ...]:
@@ -146,13 +145,14 @@ class Evidence:
                 break
         return intervals
 
-    def with_preset(self, preset: str) -> Reading:
-        """What a cycle would read with another preset."""
+    def reading_with(self, settings: Settings) -> Reading:
+        """What a cycle would read now with other settings of telemetry."""
+        if settings.telemetry.source == "metrics-server":
+            return self.witness
         self.require_answer()
-        changed = self.settings.prometheus.model_copy(update={"preset": preset})
-        other = PrometheusSource(self.settings.model_copy(update={"prometheus": changed}), self._metrics)
+        other = PrometheusSource(settings, self._metrics)
         try:
-            return other.read(self.at, self.names)
+            return other.read(_time(settings, self.clock), Naming.of(settings).over(self.nodes))
         finally:
             other.close()
 
@@ -174,6 +174,12 @@ class Evidence:
         """Frees the connections."""
         if "source" in vars(self):
             self.source.close()
+
+
+def _time(settings: Settings, clock: Clock) -> float:
+    """Of the newest reading."""
+    interval = float(settings.telemetry.interval)
+    return math.floor((clock.wall() - settings.telemetry.offset) / interval) * interval
 
 
 def count_queries(settings: Settings) -> dict[str, str]:

@@ -14,6 +14,13 @@ Status = Literal["ok", "warn", "fail", "skipped"]
 WORST_FIRST: tuple[Status, ...] = ("fail", "warn", "skipped", "ok")
 
 
+class Tried(Struct, frozen=True):
+    """Of how many nodes everything needed is known with a line."""
+
+    known: int
+    of: int
+
+
 class Finding(Struct, frozen=True):
     """`fix` are lines to copy: settings, kubectl lines or YAML; alternatives are lines of the same variable.
 
@@ -25,6 +32,8 @@ class Finding(Struct, frozen=True):
     subject: str
     message: str
     fix: tuple[str, ...] = ()
+    tried: tuple[Tried | None, ...] = ()
+    """By line of `fix` what it does now; None where that cannot be asked."""
     share: float | UnsetType = UNSET
     low: float | UnsetType = UNSET
     high: float | UnsetType = UNSET
@@ -34,6 +43,7 @@ class Finding(Struct, frozen=True):
         force_setattr(self, "subject", printable(self.subject))
         force_setattr(self, "message", printable(self.message))
         force_setattr(self, "fix", tuple(map(printable_lines, self.fix)))
+        force_setattr(self, "tried", self.tried or (None,) * len(self.fix))
 
 
 class Report(Struct, frozen=True):

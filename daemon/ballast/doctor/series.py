@@ -28,13 +28,7 @@ def preset_data(evidence: Evidence) -> Iterator[Finding]:
     Fix: `BALLAST_PROMETHEUS__PRESET=node-exporter,kubelet`, `BALLAST_TELEMETRY__RESOURCES=cpu,memory`
     """
     for resource, problem in _failures(evidence, "empty", "query"):
-        setting = next(entry for entry in evidence.settings.telemetry.resources if entry.name == resource)
-        presets = _presets_with(evidence, resource) if setting.query is None else ()
-        present = evidence.settings.prometheus.preset
-        fix = tuple(f"BALLAST_PROMETHEUS__PRESET={present},{name}" for name in presets) or _otherwise(
-            evidence, resource
-        )
-        yield Finding("preset-data", "fail", resource, problem.text, fix)
+        yield Finding("preset-data", "fail", resource, problem.text, _otherwise(evidence, resource))
     for warning in evidence.reading.warnings:
         text = f"a warning about the answers: {warning}"
         yield Finding("preset-data", "warn", "answers", text, ("ballast doctor --only preset-data,unmeasured-nodes",))
@@ -202,17 +196,14 @@ def _otherwise(evidence: Evidence, resource: str) -> tuple[str, ...]:
             if entry.query is None or entry.name in BUILT_IN_PRESETS["kubelet"]
         ]
         return (f"BALLAST_TELEMETRY__RESOURCES={','.join(kept) or 'cpu,memory'}",)
-    return (f"BALLAST_PROMETHEUS__PRESET={evidence.settings.prometheus.preset},kubelet", _OTHER_SOURCE)
+    return (*_presets_with(evidence, resource), _OTHER_SOURCE)
 
 
 def _presets_with(evidence: Evidence, resource: str) -> list[str]:
-    presets = []
-    for preset, resources in BUILT_IN_PRESETS.items():
-        if resource in resources and preset not in evidence.settings.prometheus.presets:
-            samples = evidence.with_preset(preset).samples.get(resource)
-            if samples is not None and samples.rows.size:
-                presets.append(preset)
-    return presets
+    """Further presets that know the resource."""
+    present = evidence.settings.prometheus
+    others = [name for name, known in BUILT_IN_PRESETS.items() if resource in known and name not in present.presets]
+    return [f"BALLAST_PROMETHEUS__PRESET={present.preset},{name}" for name in others]
 
 
 def _differing(check: str, evidence: Evidence) -> Iterator[Finding]:
@@ -227,25 +218,16 @@ def _exporter_of(node: Node) -> str:
 
 
 def _ways_to_measure(evidence: Evidence, resource: str, rows: frozenset[int]) -> tuple[str, ...]:
-    """What measures these nodes too, as far as it can be tried, and a selector that leaves them out, by a label."""
-    nodes, present = evidence.nodes, evidence.settings.prometheus.preset
-    without, measured = (
-        [nodes[row] for row in sorted(rows)],
-        [node for row, node in enumerate(nodes) if row not in rows],
-    )
+    """What may measure these nodes too, and a selector that leaves them out, by a label."""
+    without = [evidence.nodes[row] for row in sorted(rows)]
+    measured = [node for row, node in enumerate(evidence.nodes) if row not in rows]
     labels: set[tuple[str, str]] = set.intersection(*(set(node.labels.items()) for node in without))
-    preset = "windows-exporter" if ("kubernetes.io/os", "windows") in labels else "kubelet"
-    others = f"{present},{preset}"
-    tried = preset in evidence.settings.prometheus.presets
-    helps = not tried and rows & _rows(evidence.with_preset(others), resource)
-    fix = [f"BALLAST_PROMETHEUS__PRESET={others}"] if helps else []
-    if rows <= _rows(evidence.witness, resource):
-        fix.append(_OTHER_SOURCE)
+    fix = [*_presets_with(evidence, resource), _OTHER_SOURCE]
     for key, value in sorted(labels):
         if all(node.labels.get(key) != value for node in measured):
             fix.append(f"BALLAST_CLUSTER__NODE_SELECTOR={key}!={value}")
             break
-    return tuple(fix) or (() if tried else (f"BALLAST_PROMETHEUS__PRESET={others}",))
+    return tuple(fix)
 
 
 def _rows(reading: Reading, resource: str) -> frozenset[int]:

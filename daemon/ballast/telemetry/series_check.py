@@ -226,7 +226,7 @@ def advice(series: Sequence[Mapping[str, str]], labels: Sequence[str], names: No
     sample = series[:_LOOKED_AT]
     # Whoever is scraped chooses the names of its labels too; one with a line end cannot stand in a line to copy.
     candidates = sorted(
-        {name for labels_of in sample for name in labels_of if name.isprintable()} - {"__name__", *labels}
+        {name for labels_of in sample for name in labels_of if name.isprintable()} - {"__name__", GROUP_LABEL, *labels}
     )
     if not sample or not len(names):
         return Advice()
@@ -242,11 +242,11 @@ def advice(series: Sequence[Mapping[str, str]], labels: Sequence[str], names: No
             where = "".join(f" with {text}" for text in before)
             return Advice(f"names have more than the node's{where}: {line}", (*before, line))
     shown = ", ".join(candidates[:_SHOWN])
-    line = _node_label("node")
+    relabel = "relabel_configs: [{source_labels: [__meta_kubernetes_pod_node_name], target_label: node}]"
+    # A preset that reads `node` beside others needs no setting, which would take other presets their labels.
+    then = "" if "node" in labels else f", then set {_node_label('node')}"
     return Advice(
-        f"no label names a node (labels: {shown}); add one where the exporter is scraped, then set {line}: "
-        "relabel_configs: [{source_labels: [__meta_kubernetes_pod_node_name], target_label: node}]",
-        (line,),
+        f"no label names a node (labels: {shown}); add one where the exporter is scraped{then}: {relabel}", (relabel,)
     )
 
 

@@ -1,6 +1,7 @@
 """Fifty-two falsified answers of Prometheus: the right check names each in the right words, with a line to try."""
 
 import json
+import re
 import shlex
 import threading
 from collections.abc import Callable, Iterator, Mapping
@@ -42,6 +43,14 @@ def asks_for(query: str) -> str:
     return "memory" if "node_memory" in query else "probe"
 
 
+_CLUSTER = re.compile(r',?\bcluster="(\w+)"')
+
+
+def unmatched(query: str) -> str:
+    """For the Prometheus behind, which knows no clusters: those are falsified."""
+    return _CLUSTER.sub("", query)
+
+
 @dataclass
 class Falsifier:
     """Stands between Prometheus and whoever asks."""
@@ -57,8 +66,12 @@ class Falsifier:
             raise self.fails
         if self.edit is not None and what != "probe":
             document = json.loads(body)
+            asked = _CLUSTER.search(query)
             document["data"]["result"] = [
-                entry for each in document["data"]["result"] for entry in self._edited(what, each)
+                entry
+                for each in document["data"]["result"]
+                for entry in self._edited(what, each)
+                if asked is None or entry["metric"].get("cluster") == asked[1]
             ]
             body = json.dumps(document).encode()
         return self.body(what, body) if self.body is not None else body
@@ -252,7 +265,7 @@ def falsify(monkeypatch: pytest.MonkeyPatch) -> Callable[[Falsifier], None]:
             answer = getattr(PrometheusApi, name)
 
             def falsified(self: PrometheusApi, values: dict[str, str], answer: Any = answer) -> bytes:
-                return falsifier.answer(values["query"], answer(self, values))
+                return falsifier.answer(query := values["query"], answer(self, values | {"query": unmatched(query)}))
 
             monkeypatch.setattr(PrometheusApi, name, falsified)
 

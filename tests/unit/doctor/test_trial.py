@@ -1,0 +1,196 @@
+"""Doctor prints a line only where it makes some node more known and none less."""
+
+import shlex
+from collections.abc import Mapping
+from typing import Any, cast
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from responses import RequestsMock
+
+from ballast.cluster.client import KubeApi
+from ballast.doctor import series
+from ballast.doctor.checks import CHECKS
+from ballast.doctor.cluster_view import CheckNotPossible
+from ballast.doctor.evidence import Evidence
+from ballast.doctor.finding import Finding, Tried
+from ballast.doctor.trial import tried
+from ballast.model.sample import Reading
+from ballast.settings import load
+from tests.unit.telemetry.fake_prometheus import URL, FakePrometheus, QueryRefused, Series
+from tests.unit.telemetry.layouts import COUNT, NAMES, Exporter, Labels, Layout, nodes
+from tests.unit.telemetry.test_layouts import KUBELET, MENDED, also, by
+from tests.worlds.clock import FakeClock
+
+AT = 1_700_000_010.0
+GPU = "DCGM_FI_DEV_GPU_UTIL"
+PODS = "kubelet_running_pods"
+CADVISOR = "container_\\w+"
+Known = set[tuple[str, int]]
+
+
+def kubelet(metrics: str, **labels: str) -> Exporter:
+    return Exporter(also(job="kubelet", **labels), metrics=metrics, scale=0.1)
+
+
+FIELD = {
+    "paths of kubelets": Layout(
+        [
+            kubelet(KUBELET, metrics_path="/metrics/resource"),
+            kubelet(CADVISOR, metrics_path="/metrics/cadvisor", id="/"),
+            kubelet(PODS, metrics_path="/metrics"),
+        ],
+        {"BALLAST_PROMETHEUS__PRESET": "kubelet"},
+    ),
+    "two jobs of kubelets": Layout(
+        [
+            Exporter(by("instance", "{node}", job="nodes-cadvisor", id="/"), metrics=CADVISOR, scale=0.1),
+            Exporter(by("instance", "{node}", job="nodes"), metrics=PODS),
+        ],
+        {"BALLAST_PROMETHEUS__PRESET": "kubelet"},
+    ),
+    "only pods of kubelets": Layout([kubelet(PODS)], {"BALLAST_PROMETHEUS__PRESET": "kubelet"}),
+    "scores as labels": Layout([Exporter(also(ballast_dev_score="61")), Exporter(also(ballast_dev_score="40"))]),
+    "GPUs by pods": Layout(
+        [Exporter(also()), Exporter(by("Hostname", "dcgm-{index}x", instance="dcgm"), metrics=GPU)],
+        {"BALLAST_PROMETHEUS__PRESET": "node-exporter,dcgm", "BALLAST_TELEMETRY__RESOURCES": "cpu,memory,gpu"},
+    ),
+    "clusters of unequal size": Layout(
+        [
+            Exporter(also(region="e")),
+            Exporter(lambda i: also(region="w")(i) if i < 2 else {"instance": f"w{i}"}, more=0.2),
+        ]
+    ),
+    **{name: layout for name, (layout, _) in MENDED.items()},
+}
+
+
+def examined(layout: Layout, more: Mapping[str, str] | None = None) -> tuple[list[Finding], Known]:
+    """What doctor would say, and the samples without any line."""
+    settings = load({"BALLAST_PROMETHEUS__URL": URL, **layout.settings, **(more or {})})
+    evidence = Evidence(settings, cast(KubeApi, None), FakeClock(wall=AT))
+    unanswered: dict[str, Any] = {"nodes": tuple(nodes()), "witness": Reading("metrics-server", AT, {})}
+    vars(evidence).update(unanswered)
+    found = []
+    try:
+        for check in CHECKS.values():
+            if check.__module__ == series.__name__:
+                try:
+                    found += [tried(evidence, finding) for finding in check(evidence)]
+                except CheckNotPossible:
+                    continue
+        samples = evidence.reading.samples
+    finally:
+        evidence.close()
+    return found, {(name, row) for name, each in samples.items() for row in each.rows.tolist()}
+
+
+def changes(finding: Finding) -> list[tuple[Tried, dict[str, str]]]:
+    """What each line that was tried promises, with the settings: one line, or all that help only together."""
+    lines = [
+        (count, shlex.split(line)[0].partition("="))
+        for line, count in zip(finding.fix, finding.tried, strict=True)
+        if count is not None
+    ]
+    names = [name for _, (name, _, _) in lines]
+    if len(lines) > 1 and len(set(names)) == len(lines) and all(name.startswith("BALLAST_TELE") for name in names):
+        return [(lines[0][0], {name: value for _, (name, _, value) in lines})]
+    return [(count, {name: value}) for count, (name, _, value) in lines]
+
+
+def assert_each_line_helps(layout: Layout) -> int:
+    with RequestsMock(assert_all_requests_are_fired=False) as wire:
+        FakePrometheus(layout.evaluate).serve(wire)
+        found, before = examined(layout)
+        lines = 0
+        for finding in found:
+            for promised, settings in changes(finding):
+                _, after = examined(layout, settings)
+                lines += 1
+                assert before <= after, (finding, settings)
+                assert finding.check == "several-jobs" or after - before, (finding, settings)
+                known = sum({(name, row) for name in ("cpu", "memory")} <= after for row in range(COUNT))
+                assert promised == Tried(known, COUNT)
+    return lines
+
+
+@pytest.mark.parametrize("name", FIELD)
+def test_every_line_of_a_layout_of_the_field_helps(name: str) -> None:
+    assert_each_line_helps(FIELD[name])
+
+
+LABELS = st.dictionaries(
+    st.sampled_from(("cluster", "region", "job", "namespace", "metrics_path", "node", "pod", "ballast_dev_score")),
+    st.sampled_from(("a", "b", "{node}", "x-{index}")),
+    max_size=3,
+)
+INSTANCES = st.sampled_from(
+    ("10.0.0.{index}:9100", "10.0.0.{index}:9796", "{node}", "{node}-metal", "exporter-{index}")
+)
+PRESETS = st.sampled_from(
+    ("node-exporter", "kubelet", "node-exporter,kubelet", "kube-prometheus", "node-exporter,dcgm")
+)
+
+
+def drawn(labels: Mapping[str, str], instance: str, most: int) -> Labels:
+    patterns = {"instance": instance, **labels}
+    return lambda index: {
+        name: (pattern if index < most else f"other-{index}").format(node=NAMES[index], index=index)
+        for name, pattern in patterns.items()
+    }
+
+
+@st.composite
+def layouts(draw: st.DrawFn) -> Layout:
+    exporters = [
+        Exporter(
+            drawn(draw(LABELS), draw(INSTANCES), draw(st.integers(1, COUNT))),
+            more=draw(st.sampled_from((0.0, 0.2))),
+            metrics=draw(st.sampled_from((f"{KUBELET}|node_memory_Mem\\w+|node_cpu_seconds_total", CADVISOR, PODS))),
+            scale=0.5,
+        )
+        for _ in range(draw(st.integers(1, 3)))
+    ]
+    return Layout(exporters, {"BALLAST_PROMETHEUS__PRESET": draw(PRESETS)})
+
+
+@given(layouts())
+def test_every_line_of_any_layout_helps(layout: Layout) -> None:
+    assert_each_line_helps(layout)
+
+
+def test_lines_are_tried_at_all() -> None:
+    assert sum(map(assert_each_line_helps, FIELD.values())) >= 15
+
+
+def test_the_line_that_helps_most_comes_first() -> None:
+    with RequestsMock(assert_all_requests_are_fired=False) as wire:
+        FakePrometheus(FIELD["clusters of unequal size"].evaluate).serve(wire)
+        (finding, *_), _ = examined(FIELD["clusters of unequal size"])
+    assert finding.fix[0] == "BALLAST_PROMETHEUS__MATCHERS='region=\"e\"'"
+    assert finding.tried[0] == Tried(COUNT, COUNT)
+
+
+def test_a_line_that_would_take_other_resources_is_not_printed() -> None:
+    with RequestsMock(assert_all_requests_are_fired=False) as wire:
+        FakePrometheus(FIELD["GPUs by pods"].evaluate).serve(wire)
+        found, _ = examined(FIELD["GPUs by pods"])
+    (finding,) = [each for each in found if each.check == "node-label"]
+    assert "BALLAST_TELEMETRY__NODE_LABEL=" not in f"{finding.message} {finding.fix}"
+    assert "target_label: node" in finding.fix[0]
+
+
+def test_a_store_that_refuses_what_is_tried_leaves_the_line_untried() -> None:
+    layout = FIELD["clusters of unequal size"]
+
+    def evaluate(query: str, time: float) -> list[Series]:
+        if 'region="' in query:
+            raise QueryRefused(422, "too many samples")
+        return layout.evaluate(query, time)
+
+    with RequestsMock(assert_all_requests_are_fired=False) as wire:
+        FakePrometheus(evaluate).serve(wire)
+        (finding, *_), _ = examined(layout)
+    assert any('region="e"' in line for line in finding.fix)
+    assert set(finding.tried) == {None}
