@@ -40,6 +40,7 @@ CHECKS: Mapping[str, Check] = {
     "clusters-mixed": series.clusters_mixed,
     "duplicate-exporters": series.duplicate_exporters,
     "several-jobs": series.several_jobs,
+    "copied-labels": series.copied_labels,
     "scrape-interval": series.scrape_interval,
     "clock-skew": series.clock_skew,
     "freshness": series.freshness,

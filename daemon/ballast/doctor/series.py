@@ -86,6 +86,23 @@ def several_jobs(evidence: Evidence) -> Iterator[Finding]:
         yield Finding("several-jobs", "warn", "series", found.summary, found.fix)
 
 
+def copied_labels(evidence: Evidence) -> Iterator[Finding]:
+    """Whether Ballast's own labels of nodes stay out of series.
+
+    Found: a scrape job copies node labels onto its series. Each new score then ends all series of the node and begins
+    new ones, which Prometheus has to store.
+    Fix: `{action: labeldrop, regex: ballast_dev_.+}`, after the `labelmap` of that job
+    """
+    _measured(evidence)
+    if copied := evidence.source.copied_labels:
+        text = (
+            f"{named(sorted(copied))}: series carry what Ballast writes on nodes, so each new score ends all series of "
+            "a node and begins new ones; drop it in the relabel_configs of the job, after what copies node labels"
+        )
+        fix = tuple(f"- {{action: labeldrop, regex: {pattern}}}" for pattern in sorted(set(copied.values())))
+        yield Finding("copied-labels", "warn", "series", text, fix)
+
+
 def scrape_interval(evidence: Evidence) -> Iterator[Finding]:
     """Whether samples come at least as often as they are read.
 

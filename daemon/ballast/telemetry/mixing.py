@@ -22,7 +22,30 @@ _CHOOSABLE = ("job", "service", "endpoint", "namespace", "container")
 
 _ADDRESS = r"[0-9.]+|\[[0-9a-fA-F:.]+\]"
 
+_COPIED = r"(?:(?:exported|k8s|kubernetes|node|labels?|annotations?)_)*"
+"""What exporters and relabelling put before the name of a label or an annotation of a node."""
+
 Labels = Mapping[str, str]
+
+
+class OwnLabels:
+    """Ballast's own labels and annotations of nodes where somebody copied them onto series: `ballast_dev_score`.
+
+    They change with the score and tell no two things apart.
+    """
+
+    def __init__(self, prefixes: Iterable[str]) -> None:
+        self._begins = re.compile(f"{_COPIED}(?:{'|'.join(_as_label(prefix) for prefix in prefixes)})_(?=.)")
+
+    def patterns(self, names: Iterable[str]) -> dict[str, str]:
+        """Those of the names that are own ones, with the pattern of their kind: `ballast_dev_.+`."""
+        found = {name: self._begins.match(_as_label(name)) for name in names}
+        return {name: f"{re.escape(name[: match.end()])}.+" for name, match in found.items() if match}
+
+
+def _as_label(name: str) -> str:
+    """With as many characters."""
+    return re.sub(r"[^a-zA-Z0-9_]", "_", name)
 
 
 @dataclass(frozen=True)

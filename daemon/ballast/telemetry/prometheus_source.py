@@ -131,6 +131,11 @@ class PrometheusSource:
         return self._assembly.check.differences
 
     @property
+    def copied_labels(self) -> Mapping[str, str]:
+        """Ballast's own labels on series, as the newest check found, with the pattern that drops each."""
+        return self._assembly.check.copied
+
+    @property
     def several_jobs(self) -> Mixture | None:
         """Nodes that several scrape jobs report, as the newest check found."""
         return self._assembly.check.several_jobs

@@ -13,8 +13,8 @@ import numpy as np
 from ballast.base.text import named, printable
 from ballast.model.pod import Pod
 from ballast.model.sample import Mixture
-from ballast.settings import Settings
-from ballast.telemetry.mixing import MOST_LINES, Difference, difference
+from ballast.settings import PublishingSettings, Settings
+from ballast.telemetry.mixing import MOST_LINES, Difference, OwnLabels, difference
 from ballast.telemetry.node_names import NodeNames
 from ballast.telemetry.queries import Query, QuerySet
 from ballast.telemetry.responses import GROUP_LABEL, SeriesTable
@@ -29,6 +29,8 @@ reading is checked."""
 
 NAMED = 5
 
+_PREFIX = str(PublishingSettings.model_fields["prefix"].default)
+
 
 class SeriesCheck:
     """The check costs no query of its own: the freshness of one reading is asked with all labels."""
@@ -38,6 +40,10 @@ class SeriesCheck:
         self._pods = pods
         self._matchers = settings.prometheus.matchers
         self._lag = 15.0 + float(settings.telemetry.interval)
+        publishing = settings.publishing
+        self._own = OwnLabels(dict.fromkeys((_PREFIX, publishing.prefix, publishing.label_prefix or _PREFIX)))
+        self.copied: dict[str, str] = {}
+        """Labels of Ballast that series of the last check carry, with the pattern that drops them."""
         self._due = -np.inf
         self._every = EVERY
         self._found: dict[str, Difference] = {}
@@ -52,6 +58,7 @@ class SeriesCheck:
     def check(self, at: float, asked: QuerySet, newest: Mapping[str, object], names: NodeNames, scrapes: float) -> None:
         """`newest` are the tables with all labels by freshness expression, `scrapes` the seconds between scrapes."""
         checked = False
+        self.copied = {}
         for freshness in asked.raw:
             table = newest[freshness]
             if not isinstance(table, SeriesTable) or not table.every:
@@ -148,7 +155,9 @@ class SeriesCheck:
                 node: [labels for labels in label_sets if not several.leaves_out(labels, namespaces=namespaces)]
                 for node, label_sets in series.items()
             }
-        mixture = difference(believed, (*own, GROUP_LABEL))
+        copied = self._own.patterns(set[str]().union(*table.every))
+        self.copied |= copied
+        mixture = difference(believed, (*own, GROUP_LABEL, *copied))
         if mixture is None:
             self._found.pop(question.family, None)
         else:

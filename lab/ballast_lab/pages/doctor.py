@@ -106,6 +106,7 @@ SEEN: Mapping[str, DaemonView] = {
     "clusters-mixed": DaemonView(("SeriesDiffer",)),
     "duplicate-exporters": DaemonView(("SeriesDiffer",)),
     "several-jobs": DaemonView(("SeveralJobs",)),
+    "copied-labels": DaemonView((), "Labels that a raw series carries beside the node's name."),
     "scrape-interval": DaemonView(("ScrapesSlow",)),
     "clock-skew": DaemonView(("TelemetryDegraded",)),
     "freshness": DaemonView(("TelemetryDegraded",)),

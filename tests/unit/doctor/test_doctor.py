@@ -81,6 +81,13 @@ SEEDED: dict[str, tuple[str, dict[str, Any], dict[str, str], str, bool]] = {
         "several-jobs",
         True,
     ),
+    "own labels": (
+        "prometheus_labels",
+        {"labels": {"instance": "{address}:9100", "ballast_dev_score": "6{index}"}},
+        {},
+        "copied-labels",
+        False,
+    ),
     "late samples": ("prometheus_stale", {"age": 200.0}, {}, "clock-skew", False),
     "old usage of pods": ("prometheus_stale", {"age": 200.0}, {}, "pod-usage", False),
     "readings between scrapes": ("", {}, {"TELEMETRY__INTERVAL": "5s"}, "scrape-interval", True),

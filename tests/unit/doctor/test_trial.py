@@ -181,6 +181,45 @@ def test_a_line_that_would_take_other_resources_is_not_printed() -> None:
     assert "target_label: node" in finding.fix[0]
 
 
+@pytest.mark.parametrize(
+    ("label", "settings", "pattern"),
+    [
+        ("ballast_dev_score", {}, "ballast_dev_.+"),
+        ("exported_ballast_dev_score", {}, "exported_ballast_dev_.+"),
+        ("label_ballast_dev_load", {}, "label_ballast_dev_.+"),
+        ("annotation_ballast_dev_window", {}, "annotation_ballast_dev_.+"),
+        ("ballast.dev/score", {}, r"ballast\.dev/.+"),
+        ("k8s.node.label.ballast.dev/score", {}, r"k8s\.node\.label\.ballast\.dev/.+"),
+        ("load_example_score", {"BALLAST_PUBLISHING__PREFIX": "load.example"}, "load_example_.+"),
+        (
+            "ballast_node_restriction_kubernetes_io_score",
+            {"BALLAST_PUBLISHING__LABEL_PREFIX": "ballast.node-restriction.kubernetes.io"},
+            "ballast_node_restriction_kubernetes_io_.+",
+        ),
+    ],
+)
+def test_own_labels_are_no_difference_and_a_labeldrop_line(label: str, settings: dict[str, str], pattern: str) -> None:
+    twice = [Exporter(also(**{label: score})) for score in ("61", "40")]
+    with RequestsMock(assert_all_requests_are_fired=False) as wire:
+        FakePrometheus(Layout(twice).evaluate).serve(wire)
+        found, known = examined(Layout(twice), settings)
+    assert len(known) == 2 * COUNT
+    (finding,) = found
+    assert (finding.check, finding.status) == ("copied-labels", "warn")
+    assert label in finding.message
+    assert finding.fix == (f"- {{action: labeldrop, regex: {pattern}}}",)
+
+
+@pytest.mark.parametrize("label", ["ballast_dev_", "my_ballast_dev_score", "ballast_device", "score", "xballast_dev_a"])
+def test_labels_of_others_still_tell_things_apart(label: str) -> None:
+    twice = [Exporter(also(**{label: score})) for score in ("61", "40")]
+    with RequestsMock(assert_all_requests_are_fired=False) as wire:
+        FakePrometheus(Layout(twice).evaluate).serve(wire)
+        found, known = examined(Layout(twice))
+    assert not known
+    assert {finding.check for finding in found} == {"clusters-mixed"}
+
+
 def test_a_store_that_refuses_what_is_tried_leaves_the_line_untried() -> None:
     layout = FIELD["clusters of unequal size"]
 
