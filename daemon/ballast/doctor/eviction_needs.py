@@ -7,7 +7,6 @@ from ballast.doctor.cluster_view import CheckNotPossible, Document, part, text, 
 from ballast.doctor.evidence import PATIENCE, Evidence
 from ballast.doctor.finding import Finding
 from ballast.doctor.pairing import asks_ballast
-from ballast.doctor.scheduler_files import scheduler_files
 from ballast.model.disruption import never_allows
 from ballast.publishing.node_keys import NodeKeys
 from ballast.settings import Mode
@@ -47,7 +46,7 @@ def landing(evidence: Evidence) -> Iterator[Finding]:
         raise CheckNotPossible(f"BALLAST_EVICTION__MODE is {settings.eviction.mode.value}: nothing is evicted")
     if settings.eviction.landing == "taint":
         return
-    if asks_ballast(scheduler_files(evidence.cluster), settings.http.of_extender() or settings.http):
+    if asks_ballast(evidence.schedulers.files, settings.http.of_extender() or settings.http):
         return
     message = (
         "evictions are on, and no scheduler that can be seen asks the extender: replacements may land on the node that "

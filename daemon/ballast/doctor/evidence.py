@@ -14,6 +14,7 @@ from ballast.cluster.client import KubeApi
 from ballast.cluster.listing import list_all
 from ballast.cluster.objects.decoding import node_reader, pod_reader
 from ballast.doctor.cluster_view import CheckNotPossible, ClusterView
+from ballast.doctor.scheduler_files import SchedulerFiles, scheduler_files
 from ballast.model.node import Node
 from ballast.model.pod import Pod
 from ballast.model.sample import Reading
@@ -93,6 +94,11 @@ class Evidence:
         if listed is None:
             raise CheckNotPossible("the list of pods takes too long")
         return tuple(pod for pod in listed[0] if pod.phase == "Running" and pod.node)
+
+    @cached_property
+    def schedulers(self) -> SchedulerFiles:
+        """What schedulers are told, as far as it can be seen."""
+        return scheduler_files(self.cluster)
 
     @cached_property
     def source(self) -> PrometheusSource:

@@ -1,12 +1,14 @@
 """Checks of what schedulers are told of Ballast, as far as their configuration can be read."""
 
+import re
 from collections.abc import Iterator
 from urllib.parse import urlsplit
 
 from ballast.doctor.cluster_view import CheckNotPossible, part, text, title
 from ballast.doctor.evidence import Evidence
+from ballast.doctor.extender_entry import Remark, doubtful, refused, wrong_fields
 from ballast.doctor.finding import Finding
-from ballast.doctor.scheduler_files import TRIMARAN, SchedulerFile, scheduler_files
+from ballast.doctor.scheduler_files import TRIMARAN, SchedulerFile
 from ballast.publishing.node_keys import NodeKeys
 from ballast.settings import HttpSettings, Mode
 from ballast.settings.model import variable
@@ -30,7 +32,7 @@ def labels(evidence: Evidence) -> Iterator[Finding]:
         fix = ("ballast doctor --only rbac,lease,freshness", f"kubectl get nodes -L {own}")
         yield Finding("pairing-labels", "fail", own, message, fix)
     paired = False
-    for file in scheduler_files(evidence.cluster):
+    for file in evidence.schedulers.files:
         keys = {key for key in file.label_keys() if key.endswith("/score")}
         paired = paired or bool(keys)
         if keys and publishing.mode is not Mode.ON:
@@ -54,39 +56,41 @@ def labels(evidence: Evidence) -> Iterator[Finding]:
             if publishing.mode is Mode.ON
             else ", and publishing is not on"
         )
-        raise CheckNotPossible(f"no configuration of a scheduler that can be seen reads the labels{also}")
+        raise CheckNotPossible(
+            f"no configuration of a scheduler that can be seen reads the labels{also} ({evidence.schedulers.looked})"
+        )
 
 
 def extender(evidence: Evidence) -> Iterator[Finding]:
     """Whether a scheduler that asks the extender asks at the right address, in the way Ballast answers.
 
-    Found: another port, path or scheme than Ballast serves; a Service that does not exist; `nodeCacheCapable` or
-    `ignorable` missing; or pods wait for a scheduler that does not place them.
-    Fix: `urlPrefix: http://ballast-extender.ballast:2020/scheduler`, `nodeCacheCapable: true`, `ignorable: true`
+    Found: another port, path or scheme than Ballast serves; a Service that does not exist; a field for which
+    kube-scheduler never asks, asks in another way or does not start: `managedResources`, no `weight`, a version that is
+    gone, an `httpTimeout` too short to be heard; or pods wait for a scheduler that does not place them.
+    Fix: `urlPrefix: http://ballast-extender.ballast:2020/scheduler`, `nodeCacheCapable: true`, `ignorable: true`,
+    `managedResources: []`, `weight: 10`, `httpTimeout: 250ms`
     """
     http = evidence.settings.http
     serving = http.of_extender() or http
     port = serving.port
-    files = [(file, extender) for file in scheduler_files(evidence.cluster) for extender in _asking(file, port)]
+    files = [(file, extender) for file in evidence.schedulers.files for extender in _asking(file, port)]
     if not files:
         raise CheckNotPossible(
-            "no scheduler that can be seen asks an extender of Ballast: ballast profile extender prints one"
+            f"no scheduler that can be seen asks an extender of Ballast ({evidence.schedulers.looked}): "
+            "ballast profile extender prints one"
         )
+    minor = _minor(evidence)
     for file, extender in files:
         url = text(extender, "urlPrefix")
-        problems = [*_wrong_address(evidence, url, serving)]
+        address = [*_wrong_address(evidence, url, serving)]
         if urlsplit(url).path.split("/")[1:2] != ["scheduler"]:
-            problems.append(f"the path of {url} is not /scheduler")
-        fix = [f"urlPrefix: {_address(evidence, serving)}/scheduler"] if problems else []
-        for key, why in (("nodeCacheCapable", "whole nodes are sent"), ("ignorable", "no pod is placed without it")):
-            if extender.get(key) is not True:
-                problems.append(f"without {key}: true {why}")
-                fix.append(f"{key}: true")
-        if text(extender, "prioritizeVerb").partition("?")[0] != "prioritize":
-            problems.append("without prioritizeVerb: prioritize it is not asked for scores")
-            fix.append("prioritizeVerb: prioritize")
-        if problems:
-            yield Finding("pairing-extender", "fail", file.where, "; ".join(problems), tuple(fix))
+            address.append(f"the path of {url} is not /scheduler")
+        right = f"urlPrefix: {_address(evidence, serving)}/scheduler"
+        wrong = (*(Remark(each, right) for each in address), *wrong_fields(extender, serving), *refused(file, minor))
+        if remarks := wrong or tuple(doubtful(extender)):
+            message = "; ".join(each.problem for each in remarks)
+            fix = tuple(dict.fromkeys(each.fix for each in remarks))
+            yield Finding("pairing-extender", "fail" if wrong else "warn", file.where, message, fix)
     names = {text(profile, "schedulerName") for file, _ in files for profile in file.profiles}
     yield from _waiting(evidence, "pairing-extender", names)
 
@@ -100,13 +104,14 @@ def trimaran(evidence: Evidence) -> Iterator[Finding]:
     """
     arguments = [
         (file, plugin, args)
-        for file in scheduler_files(evidence.cluster)
+        for file in evidence.schedulers.files
         for plugin in TRIMARAN
         for args in file.arguments(plugin)
     ]
     if not arguments:
         raise CheckNotPossible(
-            "no scheduler that can be seen has plugins of Trimaran: ballast profile trimaran prints one"
+            f"no scheduler that can be seen has plugins of Trimaran ({evidence.schedulers.looked}): "
+            "ballast profile trimaran prints one"
         )
     serving = evidence.settings.http
     for file, plugin, args in arguments:
@@ -132,14 +137,17 @@ def crane(evidence: Evidence) -> Iterator[Finding]:
     """
     publishing = evidence.settings.publishing
     writes = publishing.crane and publishing.mode is Mode.ON
-    reading = [file for file in scheduler_files(evidence.cluster) if file.enables("Dynamic")]
+    reading = [file for file in evidence.schedulers.files if file.enables("Dynamic")]
     for file in reading:
         if not writes:
             message = "its plugin Dynamic reads annotations that nobody writes: every node passes its filter"
             fix = ("BALLAST_PUBLISHING__CRANE=true", "BALLAST_PUBLISHING__MODE=on")
             yield Finding("pairing-crane", "fail", file.where, message, fix)
     if not reading and not writes:
-        raise CheckNotPossible("crane's annotations are not written, and no scheduler that can be seen reads them")
+        raise CheckNotPossible(
+            f"crane's annotations are not written, and no scheduler that can be seen reads them "
+            f"({evidence.schedulers.looked})"
+        )
     if not writes:
         return
     for deployment in evidence.cluster.all("/apis/apps/v1/deployments"):
@@ -163,6 +171,12 @@ def _asking(file: SchedulerFile, port: int) -> Iterator[dict[str, object]]:
         parts = urlsplit(text(extender, "urlPrefix"))
         if "ballast" in (parts.hostname or "") or parts.netloc.endswith(f":{port}"):
             yield dict(extender)
+
+
+def _minor(evidence: Evidence) -> int | None:
+    """Of the cluster's version: its schedulers are about as new."""
+    digits = re.match(r"\d+", text(evidence.cluster.find("/version") or {}, "minor"))
+    return int(digits[0]) if digits else None
 
 
 def _wrong_address(evidence: Evidence, url: str, serving: HttpSettings) -> Iterator[str]:

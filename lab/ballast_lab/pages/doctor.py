@@ -47,8 +47,9 @@ cluster; `assumed` says what it takes for granted.
 `scheduler-follows` needs no right on schedulers: `share`, `low` and `high` are the share of the newest pods that landed
 on nodes of the best labels, and its 95 % interval. Its verdict compares what the labels explain of where these pods
 went, beyond free requests and spreading, with what they would if a scheduler followed them.
-What schedulers are told is read from ConfigMaps of `kube-system` and of Ballast's own namespace; the daemon itself has
-no right to read these, so the checks of pairing say most when an administrator runs them.
+What schedulers are told is read from ConfigMaps of `kube-system`, of Ballast's own namespace, and of every other where
+the volumes of a pod that runs a scheduler name them; what stands in files of a node cannot be seen. The daemon itself
+has no right to read these, so the checks of pairing say most when an administrator runs them.
 """
 
 

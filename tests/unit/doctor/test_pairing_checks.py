@@ -1,5 +1,6 @@
 """What schedulers are told wrongly of Ballast is found, as far as their configuration can be read."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -111,6 +112,18 @@ def test_no_finding_shows_the_token_of_the_extender(patient: Patient) -> None:
         ({"nodeCacheCapable": False}, "nodeCacheCapable"),
         ({"ignorable": None}, "ignorable"),
         ({"prioritizeVerb": ""}, "prioritizeVerb"),
+        ({"prioritizeVerb": "score"}, "prioritizeVerb"),
+        ({"filterVerb": "predicates"}, "filterVerb predicates"),
+        ({"bindVerb": "bind"}, "bindVerb bind"),
+        ({"preemptVerb": "preempt"}, "preemptVerb preempt"),
+        ({"weight": None}, "weight"),
+        ({"weight": 0}, "weight 0"),
+        ({"weight": "10"}, "weight '10'"),
+        ({"managedResources": [{"name": "nvidia.com/gpu"}]}, "request nvidia.com/gpu alone"),
+        ({"httpTimeout": "50ms"}, "httpTimeout 50ms"),
+        ({"httpTimeout": 250}, "no duration"),
+        ({"httpTimeout": "soon"}, "no duration"),
+        ({"nodecachecapable": True}, "knows no nodecachecapable"),
     ],
 )
 def test_an_extender_that_is_asked_wrongly_is_found(patient: Patient, changes: dict[str, Any], said: str) -> None:
@@ -122,6 +135,97 @@ def test_an_extender_that_is_asked_wrongly_is_found(patient: Patient, changes: d
     assert found.status == "fail"
     assert said in found.message
     assert found.fix
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"apiVersion": "kubescheduler.config.k8s.io/v1beta3"}, "v1beta3 is gone since Kubernetes 1.29"),
+        ({"apiVersion": "kubescheduler.config.k8s.io/v1alpha1"}, "v1alpha1"),
+        ({"apiVersion": None}, "missing"),
+        ({"profiles": [{"schedulerName": "a"}, {"schedulerName": "a"}]}, "one schedulerName"),
+        ({"extenders": [{"urlPrefix": EXTENDER, "bindVerb": "bind"}, {"bindVerb": "bind"}]}, "several extenders"),
+    ],
+)
+def test_a_file_with_which_kube_scheduler_does_not_start_is_found(
+    patient: Patient, changes: dict[str, Any], said: str
+) -> None:
+    service(patient, "ballast-extender")
+    scheduler(patient, yaml.safe_dump(yaml.safe_load(extender_profile(EXTENDER, "by-extender")) | changes))
+    found = patient.only("pairing-extender")
+    assert found.status == "fail"
+    assert said in found.message
+    assert found.fix
+
+
+@pytest.mark.parametrize("written", [None, "5s", "0s", "1m"])
+def test_a_long_timeout_is_a_warning(patient: Patient, written: str | None) -> None:
+    service(patient, "ballast-extender")
+    document = yaml.safe_load(extender_profile(EXTENDER, "by-extender"))
+    document["extenders"][0]["httpTimeout"] = written
+    scheduler(patient, yaml.safe_dump(document))
+    found = patient.only("pairing-extender")
+    assert (found.status, found.fix) == ("warn", ("httpTimeout: 250ms",))
+
+
+def test_https_without_a_ca_is_a_warning(patient: Patient, tmp_path: Path) -> None:
+    patient.create("Service", "ballast-extender", spec={"ports": [{"port": 2020}]})
+    for name in ("cert", "key"):
+        (tmp_path / name).write_text("x")
+    serving = {"HTTP__TLS_CERT_FILE": str(tmp_path / "cert"), "HTTP__TLS_KEY_FILE": str(tmp_path / "key")}
+    document = yaml.safe_load(extender_profile(EXTENDER.replace("http", "https"), "by-extender"))
+    document["extenders"][0].pop("enableHTTPS", None)
+    scheduler(patient, yaml.safe_dump(document))
+    found = patient.only("pairing-extender", **serving)
+    assert (found.status, found.fix) == ("warn", ("tlsConfig: {caFile: ...}",))
+    document["extenders"][0]["tlsConfig"] = {"caFile": "/ca.crt"}
+    scheduler(patient, yaml.safe_dump(document), "two")
+    assert len([each for each in patient.examine("pairing-extender", **serving).findings if each.fix]) == 1
+
+
+VOLUMES = {
+    "configMap": [{"name": "config", "configMap": {"name": "profile"}}],
+    "projected": [{"name": "config", "projected": {"sources": [{"configMap": {"name": "profile"}}]}}],
+}
+
+
+@pytest.mark.parametrize("volume", VOLUMES)
+@pytest.mark.parametrize("many", [False, True])
+def test_schedulers_are_found_wherever_they_run(
+    patient: Patient, volume: str, many: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    patient.create("Namespace", "scheduler-plugins", "")
+    spec = {
+        "containers": [{"name": "c", "image": "registry.k8s.io/scheduler-plugins/kube-scheduler:v0.32.7"}],
+        "volumes": VOLUMES[volume],
+    }
+    if many:
+        monkeypatch.setattr("ballast.doctor.scheduler_files.MOST_PODS", -1)
+        template = {"metadata": {"labels": {"a": "b"}}, "spec": spec}
+        whole = {"replicas": 1, "selector": {"matchLabels": {"a": "b"}}, "template": template}
+        patient.create("Deployment", "trimaran", "scheduler-plugins", spec=whole)
+    else:
+        patient.create("Pod", "trimaran-x", "scheduler-plugins", spec=spec, status={"phase": "Running"})
+    text = trimaran_profile("http://ballast.elsewhere:2021", "by-trimaran")
+    patient.create("ConfigMap", "profile", "scheduler-plugins", data={"scheduler-config.yaml": text})
+    patient.create("ConfigMap", "unused", "scheduler-plugins", data={"config.yaml": text})
+    found = patient.examine("pairing-trimaran").findings
+    assert [(each.status, each.subject) for each in found] == [("fail", "scheduler-plugins/profile")]
+    assert found[0].fix == ("watcherAddress: http://ballast.ballast:2020",)
+
+
+def test_it_says_where_it_looked(patient: Patient) -> None:
+    container = {"name": "kube-scheduler", "image": "c"}
+    mounting = {"containers": [container], "volumes": VOLUMES["configMap"]}
+    patient.create("Namespace", "crane-system", "")
+    patient.create("Pod", "crane-x", "crane-system", spec=mounting, status={"phase": "Running"})
+    static = {"containers": [container], "volumes": [{"name": "c", "hostPath": {"path": "/etc/kubernetes"}}]}
+    patient.create("Pod", "kube-scheduler-a", "kube-system", spec=static, status={"phase": "Running"})
+    for name in ("labels", "extender", "trimaran", "crane"):
+        found = patient.only(f"pairing-{name}")
+        assert found.status == "skipped"
+        for words in ("kube-system and", "crane-system/crane-x", "kube-system/kube-scheduler-a mount none"):
+            assert words in found.message
 
 
 def test_pods_that_wait_for_a_scheduler_that_does_not_run_are_found(patient: Patient) -> None:
