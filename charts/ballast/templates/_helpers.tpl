@@ -437,6 +437,9 @@ metadata:
   labels:
     {{- include "ballast.labels" $ | nindent 4 }}
     app.kubernetes.io/component: release
+  {{- with $.Values.podAnnotations }}
+  annotations: {{- toYaml . | nindent 4 }}
+  {{- end }}
 spec:
   restartPolicy: Never
   serviceAccountName: {{ include "ballast.name" $ }}-{{ index . 2 }}

@@ -56,6 +56,20 @@ def test_every_manifest_is_what_kubernetes_accepts(helm: Helm, values: Values, k
     assert {manifest["apiVersion"] for manifest in of_kind(manifests, *CUSTOM)} <= CUSTOM_VERSIONS
 
 
+def test_annotations_of_pods_reach_every_pod(helm: Helm) -> None:
+    given = {"podAnnotations": {"sidecar.istio.io/inject": "false", "note": "yes: no"}, "cleanup": "always"}
+    pods = pod_templates(helm.template({**EVERYTHING, "watchdog": {"enabled": True}, **given}))
+    assert {name.partition("/")[0] for name in pods} == {"Deployment", "CronJob", "Job", "Pod"}
+    assert len(pods) >= 5
+    for name, pod in pods.items():
+        assert given["podAnnotations"].items() <= pod["metadata"].get("annotations", {}).items(), name
+    bare = pod_templates(helm.template({**EVERYTHING, "podAnnotations": {}}))
+    assert {name for name, pod in bare.items() if "annotations" in pod["metadata"]} <= {
+        "Deployment/ballast",
+        "Pod/ballast-test",
+    }
+
+
 def test_helm_lints_the_chart_without_a_warning(helm: Helm, values: Values) -> None:
     said = helm.run("lint", CHART, "--strict", "--kube-version", "1.36", values=with_source(values))
     assert "WARNING" not in said
