@@ -13,13 +13,16 @@ LARGEST_SHARE = 1.05
 LARGEST_ROUNDING = 0.02
 """What a preset gives below 0 down to here is 0."""
 
+COPIES = 0.05
+"""Two samples of one number, from scrapes that are not simultaneous, differ by no more than this."""
+
 LARGEST_RATIO = 10.0
 LARGEST_FLOAT = 1e300
 """Sums of a few values up to here are finite."""
 SUSPICIOUS_RATIO = 1.5
 
 
-def accept(
+def accept(  # noqa: PLR0913 (each is a limit by name)
     at: float,
     rows: Ints,
     values: Floats,
@@ -29,12 +32,13 @@ def accept(
     skew: float,
     largest: float,
     rejected: Counter[str],
+    same: float = 0.0,
 ) -> Samples:
     """The samples among `values` that count at `at`; adds what does not to `rejected`.
 
     `rows` are codes of NodeNames, `times` the Unix times of the raw samples (NaN: unknown, hence stale).
-    What is above `largest` is in another unit: unreadable. Several equal values of a node count once, with the newest
-    time; differing ones are all rejected as duplicates.
+    What is above `largest` is in another unit: unreadable. Of several values of a node that differ by no more than
+    `same` the newest counts; if they differ more, all are rejected as duplicates.
     """
     rejected["unmatched"] += int(np.count_nonzero(rows == UNMATCHED))
     rejected["ambiguous"] += int(np.count_nonzero(rows == AMBIGUOUS))
@@ -44,7 +48,7 @@ def accept(
     keep = _reject(keep, values > largest, "unreadable", rejected)
     keep = _reject(keep, times > at + skew, "future", rejected)
     keep = _reject(keep, ~(times >= at - max_age), "stale", rejected)
-    return _single(rows[keep], values[keep], times[keep], rejected)
+    return _single(rows[keep], values[keep], times[keep], rejected, same)
 
 
 def largest_ratio(resource: str) -> float:
@@ -82,14 +86,14 @@ def _reject(keep: Bools, bad: Bools, reason: str, rejected: Counter[str]) -> Boo
     return keep & ~bad
 
 
-def _single(rows: Ints, values: Floats, times: Floats, rejected: Counter[str]) -> Samples:
+def _single(rows: Ints, values: Floats, times: Floats, rejected: Counter[str], same: float) -> Samples:
     order = np.lexsort((times, rows))
     rows, values, times = rows[order], values[order], times[order]
     if not rows.size or np.all(rows[1:] > rows[:-1]):
         return Samples(rows, values, times)
     starts = np.flatnonzero(np.r_[True, rows[1:] != rows[:-1]])
     sizes = np.diff(np.r_[starts, rows.size])
-    differ = np.maximum.reduceat(values, starts) != np.minimum.reduceat(values, starts)
+    differ = np.maximum.reduceat(values, starts) - np.minimum.reduceat(values, starts) > same
     rejected["duplicate"] += int(sizes[differ].sum())
     newest = (starts + sizes - 1)[~differ]
     return Samples(rows[newest], values[newest], times[newest])

@@ -17,13 +17,13 @@ from ballast.telemetry.exporters.terms import Exporter, Terms
 if TYPE_CHECKING:
     from ballast.settings import Settings
 
-EXPORTERS: Mapping[str, Exporter] = {
-    "node-exporter": node_exporter.EXPORTER,
-    "kube-prometheus": kube_prometheus.EXPORTER,
-    "kubelet": kubelet.EXPORTER,
-    "windows-exporter": windows_exporter.EXPORTER,
-    "dcgm": dcgm.EXPORTER,
-    "psi": psi.EXPORTER,
+EXPORTERS: Mapping[str, tuple[Exporter, ...]] = {
+    "node-exporter": (node_exporter.EXPORTER,),
+    "kube-prometheus": (kube_prometheus.EXPORTER,),
+    "kubelet": kubelet.EXPORTERS,
+    "windows-exporter": (windows_exporter.EXPORTER,),
+    "dcgm": (dcgm.EXPORTER,),
+    "psi": (psi.EXPORTER,),
 }
 
 _CONTAINERS = ('container!=""', 'container!="POD"')
@@ -39,7 +39,7 @@ _STEP = 30.0
 
 @dataclass(frozen=True, eq=False)
 class PresetQueries:
-    """What one preset asks."""
+    """What one preset asks, or one part of it that has ages and scrape jobs of its own."""
 
     name: str
     labels: tuple[str, ...]
@@ -54,6 +54,8 @@ class PresetQueries:
     """Labels by which the exporter tells raw series of one node apart."""
     rules: tuple[str, ...] = ()
     """Recording rules that may be stored without the raw series."""
+    lowest: str | None = None
+    """Nodes of which series tell several numbers, and the smallest; None where a node has more than one number."""
 
 
 def chosen(
@@ -65,14 +67,15 @@ def chosen(
     """The presets of the settings in their order; each query gives a ratio 0..1 per node, or a marked amount.
 
     `label` names the nodes (several are separated by commas), by default that of the settings; `window` is the range of
-    every `rate`; `without` are further matchers by preset, of jobs that do not count. Raises UsageError for a preset of
-    a package that cannot be used.
+    every `rate`; `without` are further matchers by `PresetQueries.raw`, of jobs that do not count. Raises UsageError
+    for a preset of a package that cannot be used.
     """
     configured = label or settings.telemetry.node_label
     labels = tuple(configured.split(",")) if configured else ()
     window = window or rate_window(settings.telemetry.interval)
-    more = without or {}
-    return [_of(name, labels, settings, window, more.get(name, ())) for name in settings.prometheus.presets]
+    return [
+        part for name in settings.prometheus.presets for part in _parts(name, labels, settings, window, without or {})
+    ]
 
 
 def queries(settings: Settings, label: str | None = None) -> dict[str, str]:
@@ -102,22 +105,28 @@ def rate_window(interval: float, scrapes: float = 0.0) -> str:
     return f"{round(max(2 * interval, slow, _SHORTEST_RATE))}s"
 
 
-def _of(name: str, labels: tuple[str, ...], settings: Settings, window: str, without: tuple[str, ...]) -> PresetQueries:
+def _parts(
+    name: str, labels: tuple[str, ...], settings: Settings, window: str, without: Mapping[str, tuple[str, ...]]
+) -> list[PresetQueries]:
     matchers = settings.prometheus.matchers
     theirs = PRESETS.get(name)
     if theirs is not None:
         label = ", ".join(labels or ("instance",))
         texts = dict(theirs.queries(label, matchers, window))
-        return PresetQueries(name, labels or ("instance",), texts, theirs.freshness(label, matchers), None)
-    exporter = EXPORTERS[name]
-    every = Terms(labels or exporter.labels, matchers, window, bool(settings.telemetry.network_speed))
-    terms = replace(every, matchers=(*matchers, *without))
-    raw, counted = (
-        " or ".join(f"timestamp({_narrow(metric, part)})" for metric in exporter.raw) for part in (every, terms)
-    )
-    return PresetQueries(
-        name, terms.labels, exporter.queries(terms), terms.newest(counted), raw, exporter.own, exporter.rules
-    )
+        return [PresetQueries(name, labels or ("instance",), texts, theirs.freshness(label, matchers), None)]
+    parts = []
+    for exporter in EXPORTERS[name]:
+        every = Terms(labels or exporter.labels, matchers, window, bool(settings.telemetry.network_speed))
+        raw = _times(exporter, every)
+        terms = replace(every, matchers=(*matchers, *without.get(raw, ())))
+        lowest = exporter.lowest(terms) if exporter.lowest else None
+        age, asked = terms.newest(_times(exporter, terms)), exporter.queries(terms)
+        parts.append(PresetQueries(name, terms.labels, asked, age, raw, exporter.own, exporter.rules, lowest))
+    return parts
+
+
+def _times(exporter: Exporter, terms: Terms) -> str:
+    return " or ".join(f"timestamp({_narrow(metric, terms)})" for metric in exporter.raw)
 
 
 def _narrow(metric: str, terms: Terms) -> str:

@@ -122,8 +122,7 @@ class PrometheusSource:
                 table = self._table(FRESHNESS, self._client.start(freshness, grid), query_set.labels, grid)
                 if isinstance(table, SeriesTable):
                     scrapes.add(freshness, table.nodes[:LOOKED_AT], table.values[:LOOKED_AT])
-        intervals = {question.resource: scrapes.of(question.freshness) for question in reversed(query_set.asked)}
-        return {resource: seconds for resource, seconds in intervals.items() if seconds is not None}
+        return scrapes.by_resource(query_set.asked)
 
     @property
     def differences(self) -> tuple[Difference, ...]:
@@ -164,14 +163,17 @@ class PrometheusSource:
         if not asked.asked:
             return Answers({}, {}, 0)
         texts = {text: asked.raw.get(text, text) if raw else text for text in asked.freshness}
-        freshness = self._client.start(join_queries(list(texts.values())), grid)
+        # Whether values agree is asked along with the ages, so it costs no query of its own.
+        lowest = asked.lowest if raw else {}
+        freshness = self._client.start(join_queries([*texts.values(), *lowest.values()]), grid)
         futures = [self._client.start(question.query, grid) for question in asked.asked]
-        newest, queries = self._newest(asked, freshness, grid, texts)
+        newest, queries = self._newest(asked, freshness, grid, {**texts, **{text: text for text in lowest.values()}})
         values = {
             question: self._table(question.resource, future, question.labels, grid)
             for question, future in zip(asked.asked, futures, strict=True)
         }
-        return Answers(values, newest, len(values) + queries)
+        agreeing = {question: newest[text] for question, text in lowest.items() if text in newest}
+        return Answers(values, {text: newest[text] for text in texts}, len(values) + queries, agreeing)
 
     def _newest(
         self, asked: QuerySet, answer: Future[bytes], grid: Grid, texts: Mapping[str, str]
@@ -180,15 +182,15 @@ class PrometheusSource:
         raw = any(expression != text for expression, text in texts.items())
         table = self._table(FRESHNESS, answer, asked.labels, grid, every=raw)
         if raw and isinstance(table, TelemetryError) and not isinstance(table, SourceUnavailable):
-            again = self._client.start(join_queries(list(texts)), grid)
-            newest, queries = self._newest(asked, again, grid, {text: text for text in texts})
+            again = self._client.start(join_queries(asked.freshness), grid)
+            newest, queries = self._newest(asked, again, grid, {text: text for text in asked.freshness})
             return newest, queries + 1
         if len(texts) == 1:
             return dict.fromkeys(texts, table), 1
         if isinstance(table, SourceUnavailable):
             return dict.fromkeys(texts, table), 1
         if isinstance(table, TelemetryError) or not len(table):
-            futures = {text: self._client.start(text, grid) for text in texts}
+            futures = {text: self._client.start(text, grid) for text in asked.freshness}
             alone = {text: self._table(FRESHNESS, future, asked.labels, grid) for text, future in futures.items()}
             return alone, 1 + len(alone)
         return {text: table.group(str(number)) for number, text in enumerate(texts)}, 1

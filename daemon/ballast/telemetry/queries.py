@@ -91,6 +91,15 @@ class QuerySet:
         return {question.freshness: question.raw for question in self.asked if question.raw is not None}
 
     @property
+    def lowest(self) -> dict[Query, str]:
+        """What tells copies of one number from several things, where a question has that."""
+        return {
+            question: question.preset.lowest
+            for question in self.asked
+            if question.preset is not None and question.preset.lowest is not None
+        }
+
+    @property
     def labels(self) -> tuple[str, ...]:
         """The labels under which a freshness series may name its node."""
         return tuple(dict.fromkeys((*(label for question in self.asked for label in question.labels), "instance")))
@@ -100,7 +109,7 @@ def questions(
     settings: Settings, window: str | None = None, without: Mapping[str, tuple[str, ...]] | None = None
 ) -> QuerySet:
     """From the presets and RESOURCES; `window` is the range of every `rate` of a preset, `without` are more matchers by
-    preset."""
+    what `PresetQueries.raw` asks."""
     queries: list[Query] = []
     problems: dict[str, str] = {}
     for resource in settings.telemetry.resources:

@@ -16,6 +16,7 @@ from ballast.model.sample import Bools, Floats, Ints, Mixture, Reading, ReadingP
 from ballast.settings import Settings
 from ballast.telemetry.impossible import find_impossible, none_can_be
 from ballast.telemetry.intake import (
+    COPIES,
     SUSPICIOUS_RATIO,
     accept,
     allowed_skew,
@@ -94,11 +95,15 @@ def _short(text: str) -> str:
 
 @dataclass(frozen=True)
 class Answers:
-    """Per question and per freshness expression a table or what went wrong; `queries` counts what was asked."""
+    """Per question and per freshness expression a table or what went wrong; `queries` counts what was asked.
+
+    `lowest` is what QuerySet.lowest asks, as far as it was asked.
+    """
 
     values: Mapping[Query, SeriesTable | TelemetryError]
     newest: Mapping[str, SeriesTable | TelemetryError]
     queries: int
+    lowest: Mapping[Query, SeriesTable | TelemetryError] = field(default_factory=dict)
 
     def failures(self, questions: QuerySet) -> dict[Query, str]:
         """A sentence for each question with a failed query."""
@@ -154,7 +159,7 @@ class ReadingBuilder:
         ]
         warnings = self._remarks.log_new(self._remarks.collect(tables) | samples.warnings)
         mixtures = (*self.check.mixtures, *dict.fromkeys(samples.mixtures))
-        scrapes = {question.resource: self.scrapes.of(question.freshness) for question in reversed(questions.asked)}
+        scrapes = self.scrapes.by_resource(questions.asked)
         spans: dict[str, float] = {}
         for question in questions.asked:
             spans[question.resource] = max(question.span, spans.get(question.resource, 0.0))
@@ -172,7 +177,7 @@ class ReadingBuilder:
                 mixtures=mixtures,
                 several_jobs=self.check.several_jobs,
                 doubtful=self.check.doubtful,
-                scrape_interval={name: seconds for name, seconds in scrapes.items() if seconds is not None},
+                scrape_interval=scrapes,
                 spans=spans,
                 starved=samples.starved[index] if samples.starved else None,
             )
@@ -183,9 +188,22 @@ class ReadingBuilder:
             if isinstance(table, SeriesTable) and len(table):
                 self.scrapes.add(freshness, table.nodes[:LOOKED_AT], table.values[:LOOKED_AT])
         if any(isinstance(table, SeriesTable) and table.every is not None for table in answers.newest.values()):
-            self.check.check(grid.start, questions, answers.newest, names, self.scrapes.slowest())
+            agreed = {question: self._agreed(question, answers, names) for question in answers.lowest}
+            self.check.check(grid.start, questions, answers.newest, names, self.scrapes.slowest(), agreed)
             return replace(answers, newest=self.check.counted(questions, answers.newest))
         return answers
+
+    def _agreed(self, question: Query, answers: Answers, names: NodeNames) -> frozenset[str]:
+        """The nodes of which all series tell one number, so they are copies, whatever their labels."""
+        least, most = np.full(len(names), np.inf), np.full(len(names), -np.inf)
+        for table in (answers.values[question], answers.lowest[question]):
+            if isinstance(table, TelemetryError):
+                return frozenset()
+            rows = names.rows(table.named(question.labels))
+            values = self._ratios(question, table, rows, names).values[:, 0]
+            np.minimum.at(least, rows[rows >= 0], values[rows >= 0])
+            np.maximum.at(most, rows[rows >= 0], values[rows >= 0])
+        return frozenset(names.nodes[row].name for row in np.flatnonzero(most - least <= COPIES).tolist())
 
     def _resources(
         self, questions: QuerySet, answers: Answers, grid: Grid, names: NodeNames, found: _Found
@@ -328,6 +346,7 @@ class ReadingBuilder:
                 skew=self._skew,
                 largest=largest_ratio(question.resource),
                 rejected=rejected[index],
+                same=COPIES if question.preset is not None and question.preset.lowest is not None else 0.0,
             )
 
     def _ratios(self, question: Query, table: SeriesTable, rows: Ints, names: NodeNames) -> SeriesTable:

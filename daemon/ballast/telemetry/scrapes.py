@@ -8,6 +8,7 @@ from itertools import pairwise
 import numpy as np
 
 from ballast.model.sample import Floats
+from ballast.telemetry.queries import Query
 
 LOOKED_AT = 200
 """So many series are enough for each freshness expression."""
@@ -62,3 +63,11 @@ class ScrapeIntervals:
     def slowest(self) -> float:
         """Of all expressions, 0 before any is known."""
         return max((self.of(freshness) or 0.0 for freshness in self._distances), default=0.0)
+
+    def by_resource(self, asked: Sequence[Query]) -> dict[str, float]:
+        """Seconds by resource, as far as they are known: of the first of its questions that has any."""
+        return {
+            question.resource: seconds
+            for question in reversed(asked)
+            if (seconds := self.of(question.freshness)) is not None
+        }

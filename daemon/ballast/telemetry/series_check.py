@@ -55,8 +55,19 @@ class SeriesCheck:
         """Whether the reading at this Unix time is one."""
         return at >= self._due or at < self._due - self._every
 
-    def check(self, at: float, asked: QuerySet, newest: Mapping[str, object], names: NodeNames, scrapes: float) -> None:
-        """`newest` are the tables with all labels by freshness expression, `scrapes` the seconds between scrapes."""
+    def check(
+        self,
+        at: float,
+        asked: QuerySet,
+        newest: Mapping[str, object],
+        names: NodeNames,
+        scrapes: float,
+        agreed: Mapping[Query, frozenset[str]],
+    ) -> None:
+        """`newest` are the tables with all labels by freshness expression, `scrapes` the seconds between scrapes.
+
+        `agreed` are nodes of which all series tell one number: their copies do no harm, whoever reports them.
+        """
         checked = False
         self.copied = {}
         for freshness in asked.raw:
@@ -65,7 +76,8 @@ class SeriesCheck:
                 continue
             question = next(candidate for candidate in asked.asked if candidate.freshness == freshness)
             checked = True
-            self._compare(at, question, table, names, max(self._lag, scrapes + 15.0))
+            lag = max(self._lag, scrapes + 15.0)
+            self._compare(at, question, table, names, lag, agreed.get(question, frozenset()))
             self._resources[question.family] = [
                 candidate.resource for candidate in asked.asked if candidate.freshness == freshness
             ]
@@ -76,7 +88,7 @@ class SeriesCheck:
         """`newest` without the series of jobs that are left out."""
         tables: dict[str, T | SeriesTable] = dict(newest)
         for question in asked.asked:
-            table, jobs = newest[question.freshness], self._jobs.get(_preset(question))
+            table, jobs = newest[question.freshness], self._jobs.get(_metrics(question))
             if not isinstance(table, SeriesTable) or table.every is None or not jobs or not jobs.several:
                 continue
             several, namespaces = jobs.several, _has_namespaces(question)
@@ -88,10 +100,10 @@ class SeriesCheck:
 
     @property
     def without(self) -> dict[str, tuple[str, ...]]:
-        """By preset the matchers that leave out jobs that do not count."""
+        """By `PresetQueries.raw` the matchers that leave out jobs that do not count."""
         return {
-            preset: tuple(dict.fromkeys(jobs.several.left_out.values()))
-            for preset, jobs in self._jobs.items()
+            metrics: tuple(dict.fromkeys(jobs.several.left_out.values()))
+            for metrics, jobs in self._jobs.items()
             if jobs.several is not None and jobs.several.left_out
         }
 
@@ -101,7 +113,7 @@ class SeriesCheck:
         several = [jobs.several for jobs in self._jobs.values() if jobs.several is not None]
         if not several:
             return None
-        summary = "; ".join(map(_jobs_summary, several))
+        summary = "; ".join(dict.fromkeys(map(_jobs_summary, several)))
         fix = tuple(dict.fromkeys(self.line(matcher) for found in several for matcher in found.matchers[:MOST_LINES]))
         choose = "to settle it" if all(found.left_out for found in several) else "choose one"
         return Mixture(summary, "\n".join((f"{summary}; {choose}:", *fix)), fix)
@@ -134,7 +146,9 @@ class SeriesCheck:
         """The setting with this matcher beside those that are set."""
         return matchers_line(self._matchers, matcher)
 
-    def _compare(self, at: float, question: Query, table: SeriesTable, names: NodeNames, lag: float) -> None:
+    def _compare(
+        self, at: float, question: Query, table: SeriesTable, names: NodeNames, lag: float, agreed: frozenset[str]
+    ) -> None:
         assert table.every is not None
         rows = names.rows(table.named(question.labels))
         times = np.where(table.present[:, 0] & ~table.unreadable[:, 0], table.values[:, 0], np.nan)
@@ -147,14 +161,17 @@ class SeriesCheck:
             series[names.nodes[rows[index]].name].append(table.every[index])
         own = question.preset.own if question.preset else frozenset()
         namespaces = _has_namespaces(question)
-        jobs = self._jobs.setdefault(_preset(question), JobsOfNodes())
-        several = jobs.judge(at, series, self._places(series).get, namespaces=namespaces)
-        believed: dict[str, list[dict[str, str]]] = series
-        if several is not None:
-            believed = {
-                node: [labels for labels in label_sets if not several.leaves_out(labels, namespaces=namespaces)]
-                for node, label_sets in series.items()
-            }
+        jobs = self._jobs.setdefault(_metrics(question), JobsOfNodes())
+        several = jobs.judge(at, series, self._places(series).get, namespaces=namespaces, agreed=agreed)
+        believed = {
+            node: [
+                labels
+                for labels in label_sets
+                if several is None or not several.leaves_out(labels, namespaces=namespaces)
+            ]
+            for node, label_sets in series.items()
+            if node not in agreed
+        }
         copied = self._own.patterns(set[str]().union(*table.every))
         self.copied |= copied
         mixture = difference(believed, (*own, GROUP_LABEL, *copied))
@@ -183,8 +200,9 @@ class SeriesCheck:
         return Mixture(summary, "\n".join((f"{summary}; choose one:", *fix)), fix)
 
 
-def _preset(question: Query) -> str:
-    return question.preset.name if question.preset else ""
+def _metrics(question: Query) -> str:
+    """What jobs are judged by: another metric may come from other targets, by another job."""
+    return (question.preset.raw if question.preset else None) or ""
 
 
 def _has_namespaces(question: Query) -> bool:

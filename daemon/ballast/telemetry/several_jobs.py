@@ -98,15 +98,18 @@ class JobsOfNodes:
         runs_on: Callable[[str], str | None] = lambda pod: None,
         *,
         namespaces: bool = True,
+        agreed: frozenset[str] = frozenset(),
     ) -> SeveralJobs | None:
         """Who is left out at this Unix time; `series` are the label sets of each node.
 
         `runs_on` gives the node of a pod, namespace/name, as the watch has it. Without `namespaces` that label is the
-        exporter's own: it tells no jobs apart, and of no pod.
+        exporter's own: it tells no jobs apart, and of no pod. Of the nodes in `agreed` all series tell one number, so
+        several tellers are no matter there.
         """
         nodes_of, proofs = _proofs(series, runs_on, namespaces=namespaces)
         believed = {teller for told in proofs.values() for teller, proof in told.items() if proof is Proof.PLACE}
-        weaker = self._weaker(at, proofs, believed)
+        contested = {node: told for node, told in proofs.items() if len(told) == 1 or node not in agreed}
+        weaker = self._weaker(at, contested, believed)
         self._weaker_at |= dict.fromkeys(weaker, at)
         self._weaker_at = {
             who: seen
@@ -120,7 +123,7 @@ class JobsOfNodes:
                 for teller, proof in told.items()
                 if node not in weaker.get(teller, ()) and node not in weaker.get(teller.job, ())
             }
-            for node, told in proofs.items()
+            for node, told in contested.items()
         }
         doubtful = self._doubtful(at, {node: told for node, told in counted.items() if told}, believed)
         doubtful.update(node for who, nodes in weaker.items() if who not in left_out for node in nodes)

@@ -95,6 +95,15 @@ def test_without_labels_of_pods_a_shared_node_is_doubtful_and_others_are_not() -
     assert (found.doubtful, found.left_out) == ({"n2"}, {})
 
 
+def test_jobs_that_tell_the_same_number_are_no_matter() -> None:
+    nodes = {f"n{row}": [of(OURS), of(Job("monitoring", "kubelet"))] for row in range(5)}
+    jobs = JobsOfNodes()
+    assert jobs.judge(0.0, nodes, agreed=frozenset(nodes)) is None
+    found = jobs.judge(60.0, nodes, agreed=frozenset({"n0", "n1", "n2", "n4"}))
+    assert found is not None
+    assert found.doubtful == {"n3"}
+
+
 def test_who_contradicts_others_does_not_stand_in_where_they_fall_silent() -> None:
     for more in ("", "ne"):
         nodes = {f"n{row}": [of(OURS, more and f"ne-{row}"), of(THEIRS)] for row in range(5)}

@@ -51,6 +51,10 @@ class Terms:
         """One value per node and replica of Prometheus; the largest, where an exporter gives several."""
         return f"max by ({self.by}) ({expression})"
 
+    def lowest(self, expression: str) -> str:
+        """The smallest value where `newest` is another one: there several series are no copies of one number."""
+        return f"min by ({self.by}) ({expression}) < {self.newest(expression)}"
+
     def amount(self, expression: str, unit: str) -> str:
         """Marked as an amount: it becomes a ratio by what Kubernetes says of the node, or by NETWORK_SPEED."""
         return f'label_replace({expression}, "{UNIT_LABEL}", "{unit}", "", "")'
@@ -77,3 +81,5 @@ class Exporter:
     """Labels by which the exporter itself tells the raw series of one node apart."""
     rules: tuple[str, ...] = ()
     """Recording rules by the resources cpu and memory, which may be stored without the raw series."""
+    lowest: Callable[[Terms], str] | None = None
+    """Of an exporter with one number a node: `Terms.lowest` of it."""
