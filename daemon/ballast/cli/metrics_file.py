@@ -8,6 +8,7 @@ import numpy as np
 
 from ballast.base.errors import BadFile
 from ballast.cli.files import ClusterFile
+from ballast.model.node import Node, beside_reserve
 from ballast.model.node_state import ALWAYS_NEEDED
 from ballast.model.sample import Floats
 from ballast.scoring.fleet import Fleet, NodeLoads, amounts
@@ -77,7 +78,8 @@ def metrics(document: object, source: str = "metrics") -> MetricsFile:
 def fleet(cluster: ClusterFile, found: MetricsFile) -> Fleet:
     """The fleet that strategies score.
 
-    As upstream, percent are of allocatable for load-variation and low-risk, of capacity for target-load and peaks.
+    As upstream, percent are of allocatable for load-variation and low-risk, of capacity for target-load and peaks;
+    those of memory are made percent of what is left beside reserved huge pages first.
     The current time is the timestamp of the document, or else the newest time in the cluster file.
     """
     now = cluster.newest if found.timestamp is None else found.timestamp
@@ -89,7 +91,7 @@ def fleet(cluster: ClusterFile, found: MetricsFile) -> Fleet:
         time=now,
         window_end=now if found.window_end is None else found.window_end,
         cpu=_load(map(_statistics("CPU"), metrics)),
-        memory=_load(map(_statistics("Memory"), metrics)),
+        memory=_load(map(_memory_beside_reserve, cluster.nodes, metrics)),
         packing_cpu=_load(_mean(reversed(entries)) for entries in metrics),
         power_cpu=_load(map(_mean, metrics)),
         cpu_base=amounts("cpu", (node.capacity for node in cluster.nodes)),
@@ -99,8 +101,20 @@ def fleet(cluster: ClusterFile, found: MetricsFile) -> Fleet:
 
 def loads(cluster: ClusterFile, found: MetricsFile, resources: Sequence[str], *, p95: bool = False) -> Floats:
     """Load [node, resource], NaN without a mean: fractions of allocatable from percent of capacity for cpu and memory,
-    ratios for others. With `p95` the last p95 instead of the mean."""
-    value = _p95 if p95 else _percent
+    ratios for others. With `p95` the last p95 instead of the mean. The document counts reserved huge pages as used;
+    they are no load."""
+    return _loads(cluster, found, resources, _p95 if p95 else _percent, reserve=True)
+
+
+def _loads(
+    cluster: ClusterFile,
+    found: MetricsFile,
+    resources: Sequence[str],
+    value: Callable[[Sequence[Metric], str], float | None],
+    *,
+    reserve: bool,
+) -> Floats:
+    """Without `reserve` nothing is taken off, as for deviations."""
     load = np.full((len(cluster.nodes), len(resources)), np.nan)
     for row, node in enumerate(cluster.nodes):
         for column, resource in enumerate(resources):
@@ -110,7 +124,8 @@ def loads(cluster: ClusterFile, found: MetricsFile, resources: Sequence[str], *,
                 continue
             capacity, allocatable = node.capacity.get(resource, 0.0), node.allocatable.get(resource, 0.0)
             if percent is not None and percent >= 0 and allocatable > 0:
-                load[row, column] = percent / 100 * (capacity or allocatable) / allocatable
+                kept = node.reserve if reserve and resource == "memory" else 0.0
+                load[row, column] = float(beside_reserve(percent / 100, kept)) * (capacity or allocatable) / allocatable
     return load
 
 
@@ -121,7 +136,8 @@ def errors(cluster: ClusterFile, found: MetricsFile, resources: Sequence[str]) -
         for name, entries in found.nodes.items()
     }
     samples = max(1.0, (found.window_seconds or 0.0) / SAMPLED)
-    return np.nan_to_num(loads(cluster, replace(found, nodes=deviations), resources)) / math.sqrt(samples)
+    load = _loads(cluster, replace(found, nodes=deviations), resources, _percent, reserve=False)
+    return np.nan_to_num(load) / math.sqrt(samples)
 
 
 def _percent(entries: Sequence[Metric], kind: str) -> float | None:
@@ -156,6 +172,12 @@ def _statistics(kind: str) -> Callable[[Sequence[Metric]], tuple[float, float] |
         return (mean, std) if valid else None
 
     return of
+
+
+def _memory_beside_reserve(node: Node, entries: Sequence[Metric]) -> tuple[float, float] | None:
+    """Mean and standard deviation of memory in percent of what is left beside the node's reserved huge pages."""
+    found, left = _statistics("Memory")(entries), 1 - node.reserve
+    return found and (100 * float(beside_reserve(found[0] / 100, node.reserve)) / left, found[1] / left)
 
 
 def _mean(entries: Iterable[Metric]) -> tuple[float, float] | None:

@@ -3,6 +3,10 @@
 from collections.abc import Mapping
 
 import msgspec
+import numpy as np
+from numpy.typing import ArrayLike
+
+from ballast.model.sample import Floats
 
 HARD_EFFECTS = ("NoSchedule", "NoExecute")
 """Effects of a taint that keep pods without a toleration away."""
@@ -40,6 +44,22 @@ class Node(msgspec.Struct, frozen=True, gc=False):
     """Whether it has a deletion timestamp."""
 
     @property
+    def reserve(self) -> float:
+        """The share of its memory that is reserved for huge pages, below 1.
+
+        Whether pods use them or not: the kernel never counts them as available, and allocatable memory has none.
+        """
+        whole = self.capacity.get("memory", 0.0)
+        reserved = sum(amount for name, amount in self.capacity.items() if name.startswith("hugepages-"))
+        return reserved / whole if reserved < whole else 0.0
+
+    @property
     def schedulable(self) -> bool:
         """Ready and not cordoned; taints do not matter for statistics."""
         return self.ready and not self.unschedulable
+
+
+def beside_reserve(used: ArrayLike, reserve: ArrayLike) -> Floats:
+    """Shares of capacity that are used beside `reserve`, from shares that hold it; where there is none, as they are."""
+    share, kept = np.asarray(used, float), np.asarray(reserve, float)
+    return np.where(kept > 0, np.clip(share - kept, 0.0, 1 - kept), share)

@@ -74,7 +74,7 @@ class Snapshot:
     newest: Floats
     """[resource, node] Unix time of the newest raw sample, NaN without any."""
     allocatable_share: Floats
-    """[resource, node] factor from load to a ratio of capacity."""
+    """[resource, node] factor from load to a ratio of capacity without reserved huge pages; see `of_capacity`."""
     states: NodeStates
     sources: Mapping[str, str] = field(default_factory=dict)
     """The source of each resource."""
@@ -87,6 +87,13 @@ class Snapshot:
     def rows(self) -> Mapping[str, int]:
         """Node name → row."""
         return {node.name: row for row, node in enumerate(self.nodes)}
+
+    def of_capacity(self, load: Floats) -> Floats:
+        """[resource, node]: these loads as ratios of capacity, as exporters tell them: reserved huge pages are used."""
+        ratios: Floats = load * self.allocatable_share
+        if (memory := self.resource("memory")) is not None:
+            ratios[memory] += [node.reserve for node in self.nodes]
+        return ratios
 
     def pool(self, row: int) -> str:
         """The pool of a node, empty where there are none."""

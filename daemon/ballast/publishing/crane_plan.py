@@ -180,7 +180,7 @@ class CranePlanner:
 def _means(snapshot: Snapshot, seconds: float) -> Floats:
     """[cpu and memory, node]: ratios of capacity over the window whose length is nearest; NaN where unknown."""
     window = min(snapshot.windows.values(), key=lambda each: abs(np.log(each.seconds / seconds)))
-    return _of_resources(snapshot, np.where(window.known, window.mean, np.nan) * snapshot.allocatable_share)
+    return _of_resources(snapshot, snapshot.of_capacity(np.where(window.known, window.mean, np.nan)))
 
 
 def _of_resources(snapshot: Snapshot, values: Floats) -> Floats:

@@ -106,19 +106,19 @@ def _servable(snapshot: Snapshot, window: Window) -> Bools:
 def _column(snapshot: Snapshot, window: Window, row: int, resource: str, everything: bool) -> list[str]:
     """[node]: the metrics of one resource as JSON text, empty where it is not known."""
     name, kind = PRIMARY.get(resource) or FURTHER.get(resource) or (f"instance:node_{resource}:ratio", resource.upper())
-    share = snapshot.allocatable_share[row] * 100
     known = _servable(snapshot, window)[row]
     if everything:
         known = known & np.isfinite(window.p95[row])
-    series = [("AVG", kind, window.mean[row]), ("STD", kind, window.std[row])]
+    deviation = window.std[row] * snapshot.allocatable_share[row]
+    series = [("AVG", kind, snapshot.of_capacity(window.mean)[row]), ("STD", kind, deviation)]
     if everything:
-        series.append(("P95", f"{kind}P95", window.p95[row]))
+        series.append(("P95", f"{kind}P95", snapshot.of_capacity(window.p95)[row]))
     texts = []
     for operator, type_, values in series:
         head = (
             f'{{"name":{_quoted(name)},"type":{_quoted(type_)},"operator":"{operator}","rollup":{_quoted(window.name)}'
         )
-        texts.append([f'{head},"value":{number}}}' for number in decimals(np.where(known, values * share, 0.0))])
+        texts.append([f'{head},"value":{number}}}' for number in decimals(np.where(known, values * 100, 0.0))])
     metrics = map(",".join, zip(*texts, strict=True))
     return [text if is_known else "" for is_known, text in zip(known.tolist(), metrics, strict=True)]
 

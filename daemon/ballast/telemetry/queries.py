@@ -45,6 +45,14 @@ class Query:
         return self.raw or self.freshness
 
     @property
+    def holds_reserve(self) -> bool:
+        """Whether memory reserved for huge pages is part of what it tells as used.
+
+        What is not available holds it. A working set, of which kubelets tell, is that of cgroups and does not.
+        """
+        return "working_set" not in self.query
+
+    @property
     def label(self) -> str:
         """The labels, separated by commas."""
         return ",".join(self.labels)

@@ -12,11 +12,13 @@ import structlog
 from ballast.base.errors import TelemetryError
 from ballast.base.metrics import Metrics
 from ballast.base.text import printable
+from ballast.model.node import beside_reserve
 from ballast.model.sample import Bools, Floats, Ints, Mixture, Reading, ReadingProblem, Samples
 from ballast.settings import Settings
 from ballast.telemetry.impossible import find_impossible, none_can_be
 from ballast.telemetry.intake import (
     COPIES,
+    LARGEST_SHARE,
     SUSPICIOUS_RATIO,
     accept,
     allowed_skew,
@@ -353,7 +355,11 @@ class ReadingBuilder:
         """Amounts as shares of what the node has; values of a preset that rounding brought below 0 are 0."""
         if table.amounts.any():
             table = _in_ratios(table, self._capacity(question.resource, rows, names))
-        return table if question.preset is None else replace(table, values=rounded(table.values))
+        if question.preset is not None:
+            table = replace(table, values=rounded(table.values))
+        if question.resource == "memory" and question.holds_reserve:
+            return replace(table, values=_beside_reserve(table.values, rows, names))
+        return table
 
     def _capacity(self, resource: str, rows: Ints, names: NodeNames) -> Floats:
         """[series] cores, bytes, pods, or bytes per second of the link by NETWORK_SPEED; NaN where it is unknown."""
@@ -375,6 +381,13 @@ def _in_ratios(table: SeriesTable, capacity: Floats) -> SeriesTable:
     return replace(
         table, values=table.values / np.where(known, divisor, np.nan)[:, None], present=table.present & known[:, None]
     )
+
+
+def _beside_reserve(values: Floats, rows: Ints, names: NodeNames) -> Floats:
+    """[series, time]: what is used beside reserved huge pages; what no ratio can be stays as it is, to be named."""
+    reserve = np.array([*(node.reserve for node in names.nodes), 0.0])[np.where(rows >= 0, rows, len(names))][:, None]
+    possible = (values >= 0) & (values <= LARGEST_SHARE)
+    return np.where(possible, beside_reserve(values, reserve), values)
 
 
 def _newest_of_each(rows: Ints, times: Floats, chosen: Bools) -> Bools:
