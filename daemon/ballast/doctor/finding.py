@@ -14,7 +14,7 @@ Status = Literal["ok", "warn", "fail", "skipped"]
 WORST_FIRST: tuple[Status, ...] = ("fail", "warn", "skipped", "ok")
 
 
-class Tried(Struct, frozen=True):
+class KnownNodes(Struct, frozen=True):
     """Of how many nodes everything needed is known with a line."""
 
     known: int
@@ -32,7 +32,7 @@ class Finding(Struct, frozen=True):
     subject: str
     message: str
     fix: tuple[str, ...] = ()
-    tried: tuple[Tried | None, ...] = ()
+    tried: tuple[KnownNodes | None, ...] = ()
     """By line of `fix` what it does now; None where that cannot be asked."""
     share: float | UnsetType = UNSET
     low: float | UnsetType = UNSET

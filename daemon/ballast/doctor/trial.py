@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from ballast.base.errors import BallastError
 from ballast.doctor.cluster_view import CheckNotPossible
 from ballast.doctor.evidence import Evidence
-from ballast.doctor.finding import Finding, Tried
+from ballast.doctor.finding import Finding, KnownNodes
 from ballast.model.node_state import ALWAYS_NEEDED
 from ballast.model.sample import Reading
 from ballast.settings import Settings
@@ -28,7 +28,7 @@ _SETTLING = frozenset(("several-jobs", "sources-disagree"))
 class _Trial(NamedTuple):
     """`lost` and `gained` are samples of nodes, compared with what is known without the lines."""
 
-    nodes: Tried | None
+    nodes: KnownNodes | None
     """None where the store did not answer: nothing speaks against the lines."""
     lost: int = 0
     gained: int = 0
@@ -77,7 +77,7 @@ def _try(evidence: Evidence, lines: Sequence[str]) -> _Trial:
     try:
         settings = _with(evidence.settings, lines)
     except (ValidationError, ValueError):
-        return _Trial(Tried(0, len(evidence.nodes)), lost=1)  # The daemon would not start with it.
+        return _Trial(KnownNodes(0, len(evidence.nodes)), lost=1)  # The daemon would not start with it.
     if evidence.cluster.stop.is_set():
         return _Trial(None)
     try:
@@ -115,8 +115,8 @@ def _known(reading: Reading | None) -> set[tuple[str, int]]:
     return {(name, row) for name, found in samples.items() for row in found.rows.tolist()}
 
 
-def _count(known: set[tuple[str, int]], settings: Settings, nodes: int) -> Tried:
+def _count(known: set[tuple[str, int]], settings: Settings, nodes: int) -> KnownNodes:
     """The nodes that have a sample of each resource that every node needs."""
     names = [each.name for each in settings.telemetry.resources]
     needed = [name for name in names if name in ALWAYS_NEEDED] or names
-    return Tried(sum(all((name, row) in known for name in needed) for row in range(nodes)), nodes)
+    return KnownNodes(sum(all((name, row) in known for name in needed) for row in range(nodes)), nodes)

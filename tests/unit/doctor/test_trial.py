@@ -14,7 +14,7 @@ from ballast.doctor import series
 from ballast.doctor.checks import CHECKS
 from ballast.doctor.cluster_view import CheckNotPossible
 from ballast.doctor.evidence import Evidence
-from ballast.doctor.finding import Finding, Tried
+from ballast.doctor.finding import Finding, KnownNodes
 from ballast.doctor.trial import tried
 from ballast.model.sample import Reading
 from ballast.settings import load
@@ -86,7 +86,7 @@ def examined(layout: Layout, more: Mapping[str, str] | None = None) -> tuple[lis
     return found, {(name, row) for name, each in samples.items() for row in each.rows.tolist()}
 
 
-def changes(finding: Finding) -> list[tuple[Tried, dict[str, str]]]:
+def changes(finding: Finding) -> list[tuple[KnownNodes, dict[str, str]]]:
     """What each line that was tried promises, with the settings: one line, or all that help only together."""
     lines = [
         (count, shlex.split(line)[0].partition("="))
@@ -111,7 +111,7 @@ def assert_each_line_helps(layout: Layout) -> int:
                 assert before <= after, (finding, settings)
                 assert finding.check == "several-jobs" or after - before, (finding, settings)
                 known = sum({(name, row) for name in ("cpu", "memory")} <= after for row in range(COUNT))
-                assert promised == Tried(known, COUNT)
+                assert promised == KnownNodes(known, COUNT)
     return lines
 
 
@@ -169,7 +169,7 @@ def test_the_line_that_helps_most_comes_first() -> None:
         FakePrometheus(FIELD["clusters of unequal size"].evaluate).serve(wire)
         (finding, *_), _ = examined(FIELD["clusters of unequal size"])
     assert finding.fix[0] == "BALLAST_PROMETHEUS__MATCHERS='region=\"e\"'"
-    assert finding.tried[0] == Tried(COUNT, COUNT)
+    assert finding.tried[0] == KnownNodes(COUNT, COUNT)
 
 
 def test_a_line_that_would_take_other_resources_is_not_printed() -> None:

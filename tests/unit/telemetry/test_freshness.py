@@ -4,8 +4,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ballast.telemetry.readings import sample_times
 from ballast.telemetry.responses import SeriesTable
+from ballast.telemetry.sample_times import sample_times
 from tests.unit.telemetry.fake_prometheus import named
 
 NAMES = named(3)
