@@ -63,6 +63,7 @@ class Evidence:
         self.cluster = ClusterView(api, settings)
         self._api = api
         self._metrics = Metrics()
+        self._readings: dict[str, Reading] = {}
         self.at = _time(settings, clock)
 
     @cached_property
@@ -156,11 +157,14 @@ class Evidence:
         if settings.telemetry.source == "metrics-server":
             return self.witness
         self.require_answer()
-        other = PrometheusSource(settings, self._metrics)
-        try:
-            return other.read(_time(settings, self.clock), Naming.of(settings).over(self.nodes))
-        finally:
-            other.close()
+        asked = repr((settings.prometheus, settings.telemetry))
+        if asked not in self._readings:  # Several checks may propose the same line.
+            other = PrometheusSource(settings, self._metrics, self._listed_pods)
+            try:
+                self._readings[asked] = other.read(_time(settings, self.clock), Naming.of(settings).over(self.nodes))
+            finally:
+                other.close()
+        return self._readings[asked]
 
     @cached_property
     def witness(self) -> Reading:

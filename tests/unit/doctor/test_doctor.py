@@ -128,6 +128,13 @@ def test_the_command_prints_json_and_exits_by_what_it_found(patient: Patient) ->
     well = run.invoke(app, ["doctor", "--only", "units,metrics-server", "-o", "json"], env=patient.environment)
     assert well.exit_code == 0
     assert json.loads(well.stdout)["summary"] == {"fail": 0, "warn": 0, "skipped": 0, "ok": 2}
+    patient.cluster.faults.prometheus_clusters()
+    mixed = run.invoke(app, ["doctor", "--only", "clusters-mixed"], env=patient.environment)
+    assert "  # tried: 6 of 6 nodes known\n" in mixed.stdout
+    told = run.invoke(app, ["doctor", "--only", "clusters-mixed,metrics-server", "-o", "json"], env=patient.environment)
+    for finding in json.loads(told.stdout)["findings"]:
+        assert finding["tried"] == [{"known": 6, "of": 6}] * len(finding["fix"])
+    patient.cluster.faults.clear()
     patient.cluster.faults.prometheus_401()
     ill = run.invoke(app, ["doctor", "--only", "prometheus-credentials,units"], env=patient.environment)
     assert ill.exit_code == 1

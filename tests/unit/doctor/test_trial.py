@@ -7,6 +7,7 @@ from typing import Any, cast
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 from responses import RequestsMock
 
 from ballast.cluster.client import KubeApi
@@ -70,7 +71,7 @@ def examined(layout: Layout, more: Mapping[str, str] | None = None) -> tuple[lis
     """What doctor would say, and the samples without any line."""
     settings = load({"BALLAST_PROMETHEUS__URL": URL, **layout.settings, **(more or {})})
     evidence = Evidence(settings, cast(KubeApi, None), FakeClock(wall=AT))
-    unanswered: dict[str, Any] = {"nodes": tuple(nodes()), "witness": Reading("metrics-server", AT, {})}
+    unanswered: dict[str, Any] = {"nodes": tuple(nodes()), "pods": (), "witness": Reading("metrics-server", AT, {})}
     vars(evidence).update(unanswered)
     found = []
     try:
@@ -170,6 +171,24 @@ def test_the_line_that_helps_most_comes_first() -> None:
         (finding, *_), _ = examined(FIELD["clusters of unequal size"])
     assert finding.fix[0] == "BALLAST_PROMETHEUS__MATCHERS='region=\"e\"'"
     assert finding.tried[0] == KnownNodes(COUNT, COUNT)
+
+
+def test_a_line_costs_three_queries_however_often_it_is_proposed() -> None:
+    layout = FIELD["clusters of unequal size"]
+    with RequestsMock(assert_all_requests_are_fired=False) as wire:
+        store = FakePrometheus(layout.evaluate)
+        store.serve(wire)
+        (finding, *_), _ = examined(layout)
+        settings = load({"BALLAST_PROMETHEUS__URL": URL})
+        evidence = Evidence(settings, cast(KubeApi, None), FakeClock(wall=AT))
+        vars(evidence).update({"nodes": tuple(nodes()), "pods": ()})
+        assert evidence.answer is None
+        assert evidence.reading.failed == {}
+        before = len(store.queries)
+        lines = replace(finding, fix=finding.fix[:1], tried=())
+        assert tried(evidence, lines) == tried(evidence, lines)
+        evidence.close()
+    assert len(store.queries) - before == 3
 
 
 def test_a_line_that_would_take_other_resources_is_not_printed() -> None:
