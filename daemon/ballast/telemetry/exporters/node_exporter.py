@@ -22,6 +22,10 @@ CORES = CoreTimes(
 def _queries(terms: Terms) -> dict[str, str]:
     free = " + ".join(terms.pick(f"node_memory_{part}_bytes") for part in ("Buffers", "Cached", "MemFree", "Slab"))
     available = f"({terms.pick('node_memory_MemAvailable_bytes')} or ({free}))"
+    # ZFS keeps files in memory of its own: half of a node's by default. It gives way down to a floor, as the page cache
+    # does, but the kernel does not count it as available.
+    total = terms.pick("node_memory_MemTotal_bytes")
+    cache = f"({terms.pick('node_zfs_arc_size')} - {terms.pick('node_zfs_arc_c_min')} > 0 or 0 * {total})"
     received = terms.rate("node_network_receive_bytes_total", PHYSICAL_LINKS)
     sent = terms.rate("node_network_transmit_bytes_total", PHYSICAL_LINKS)
     traffic = f"({received} > {sent} or {sent})"
@@ -29,7 +33,7 @@ def _queries(terms: Terms) -> dict[str, str]:
     network = terms.newest(f"{traffic} / {link}")
     return {
         "cpu": terms.beside(terms.newest(CORES.load(terms)), waiting(terms)),
-        "memory": terms.newest(f"1 - {available} / {terms.pick('node_memory_MemTotal_bytes')}"),
+        "memory": terms.newest(f"1 - ({available} + {cache}) / {total}"),
         "disk": terms.newest(terms.rate("node_disk_io_time_seconds_total", _DISKS)),
         "network": terms.either(network, terms.amount(terms.newest(traffic), BYTES)) if terms.speeds else network,
     }
