@@ -21,6 +21,7 @@ from ballast.telemetry.node_claims import (
     canonical,
     claims_of,
     contest,
+    is_address,
     is_machine,
     owner_of,
     standing,
@@ -146,7 +147,8 @@ class NodeNames:
         for key, row in self._index.items():
             # "w1.evil" that one node lists is a claim to node w1 as well: its name is the better one.
             host, dot, rest = key.partition(".")
-            if rest and (other := self._index.get(host + dot, row)) != row:
+            # An address is no FQDN, whatever node is called by a number.
+            if rest and not is_address(key) and (other := self._index.get(host + dot, row)) != row:
                 rivals.setdefault(key, {row}).add(other)
         # The whole list of a node once, however many keys it claims.
         standings = {
@@ -220,7 +222,8 @@ class NodeNames:
                 break
         value = _without_port(canonical(value))
         host, dot, _ = value.partition(".")
-        return next((key for key in (value, host + dot) if key in self._index and key), None)
+        guesses = () if is_address(value) else (host + dot,)
+        return next((key for key in (value, *guesses) if key in self._index and key), None)
 
 
 def _without_port(value: str) -> str:
