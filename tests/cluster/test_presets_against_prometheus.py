@@ -43,6 +43,8 @@ TRUTH: Mapping[str, tuple[float, ...]] = {
     "psi-memory": (0.02, 0.03, 0.04),
     "psi-io": (0.1, 0.2, 0.3),
 }
+ACTIVE_CACHE = (0.0, 0.3, 0.1)
+"""Page cache of each node that is active, as a share of its memory."""
 THROTTLED: tuple[tuple[tuple[float, float, float], ...], ...] = (
     (),
     ((0.1, 9.0, 0.1), (0.2, 10.0, 0.2)),
@@ -137,6 +139,20 @@ def test_every_preset_gives_the_truth(past: tuple[Prometheus, float], preset: st
         for resource in resources.split(","):
             assert reading.samples[resource].values.tolist() == pytest.approx(TRUTH[resource], abs=1e-9)
             assert reading.samples[resource].times.tolist() == [reading.at] * 3
+
+
+@pytest.mark.parametrize("preset", ["node-exporter", "kubelet"])
+def test_memory_is_told_in_the_measure_of_metrics_server_too(past: tuple[Prometheus, float], preset: str) -> None:
+    server, start = past
+    environment = {"BALLAST_PROMETHEUS__URL": server.url, "BALLAST_PROMETHEUS__PRESET": preset}
+    source = PrometheusSource(load(environment | {"BALLAST_TELEMETRY__RESOURCES": "memory"}), Metrics())
+    reading = source.read(start + LAST, NodeNames(NODES))
+    source.close()
+    assert reading.samples["memory"].values.tolist() == pytest.approx(TRUTH["memory"])
+    assert reading.working_set is not None
+    cache = (0.0, 0.0, 0.0) if preset == "kubelet" else ACTIVE_CACHE
+    expected = [used + more for used, more in zip(TRUTH["memory"], cache, strict=True)]
+    assert reading.working_set.values.tolist() == pytest.approx(expected)
 
 
 def test_pods_tell_what_they_use_now_and_over_the_hour_as_long_as_they_are_there(
@@ -327,6 +343,9 @@ def _scrape(node: int, passed: float, address: str) -> Samples:
     if cache:
         yield "node_zfs_arc_size", linux, cache
         yield "node_zfs_arc_c_min", linux, floor
+    # Of what is available half is free, of the rest some page cache is active: the working set has it.
+    yield "node_memory_MemFree_bytes", linux, 0.5 * MEMORY * (1 - truth["memory"])
+    yield "node_memory_Inactive_file_bytes", linux, (0.5 * (1 - truth["memory"]) - ACTIVE_CACHE[node]) * MEMORY
     yield "node_disk_io_time_seconds_total", {**linux, "device": "sda"}, truth["disk"] * passed
     yield "node_network_receive_bytes_total", {**linux, "device": "eth0"}, bytes_sent
     yield "node_network_transmit_bytes_total", {**linux, "device": "eth0"}, 0.5 * bytes_sent

@@ -17,7 +17,7 @@ from ballast.doctor.cluster_view import CheckNotPossible, ClusterView
 from ballast.doctor.scheduler_files import SchedulerFiles, scheduler_files
 from ballast.model.node import Node
 from ballast.model.pod import Pod
-from ballast.model.sample import Reading
+from ballast.model.sample import Floats, Reading
 from ballast.settings import Duration, Settings
 from ballast.telemetry import responses as decoding
 from ballast.telemetry.exporters.terms import CONTAINERS, Terms
@@ -100,6 +100,16 @@ class Evidence:
     def schedulers(self) -> SchedulerFiles:
         """What schedulers are told, as far as it can be seen."""
         return scheduler_files(self.cluster)
+
+    @cached_property
+    def working_set_gap(self) -> Floats:
+        """[node]: our working set less that of metrics-server, NaN where one of them is missing."""
+        ours, theirs = self.reading.working_set, self.witness.samples.get("memory")
+        one, other = np.full(len(self.nodes), np.nan), np.full(len(self.nodes), np.nan)
+        for values, samples in ((one, ours), (other, theirs)):
+            if samples is not None:
+                values[samples.rows] = samples.values
+        return np.asarray(one - other)
 
     @cached_property
     def source(self) -> PrometheusSource:

@@ -10,7 +10,7 @@ import structlog
 from ballast.base.clock import Clock
 from ballast.base.metrics import Metrics
 from ballast.cluster.context import Context
-from ballast.jobs.witnesses import Disputes, Witness, disagreements, paired_gap
+from ballast.jobs.witnesses import Disputes, Witness, disagreements, in_one_measure, paired_gap
 from ballast.model.node import Node
 from ballast.model.node_state import NodeEvidence, NodeStates, node_states
 from ballast.model.sample import REJECTION_REASONS, Bools, Floats, Ints, Reading
@@ -78,6 +78,7 @@ class TelemetryCycle:
         sources = [source.name for source in (primary, fallback) if source is not None]
         self._rings = {name: Ring(self._resources, rules.interval, span) for name in sources}
         self._starved = Ring(("starved",), rules.interval, span)
+        self._working_set = Ring(("memory",), rules.interval, span)
         self._paces: dict[str, dict[str, float]] = {name: {} for name in sources}
         self._read_until = dict.fromkeys(self._resources, -math.inf)
         self._attempts = 0
@@ -110,7 +111,7 @@ class TelemetryCycle:
         """Reads, ingests and summarises the nodes of `names`, which are sorted by name."""
         at = self.due()
         self._lives.observe(names.nodes, self._clock.monotonic())
-        for ring in (*self._rings.values(), self._starved):
+        for ring in (*self._rings.values(), self._starved, self._working_set):
             ring.advance(at)
         reading = self._primary.read(at, names)
         self._backfill(reading, names)
@@ -174,11 +175,15 @@ class TelemetryCycle:
                 rejected["stale"] = rejected.get("stale", 0) + int(np.count_nonzero(~own))
                 rows, values, times = rows[own], values[own], times[own]
             ring.write(resource, reading.at, columns[rows], values, times)
-        if reading.starved is not None:
-            rows, values, times = reading.starved.rows, reading.starved.values, reading.starved.times
-            own = times >= self._since(rows, max(reading.spans.values(), default=0.0))
-            witnessed = self._starved.columns(self._lives.keys)[rows[own]]
-            self._starved.write("starved", reading.at, witnessed, values[own], times[own])
+        span = max(reading.spans.values(), default=0.0)
+        for ring, name, witness in (
+            (self._starved, "starved", reading.starved),
+            (self._working_set, "memory", reading.working_set),
+        ):
+            if witness is not None:
+                own = witness.times >= self._since(witness.rows, span)
+                at = ring.columns(self._lives.keys)[witness.rows[own]]
+                ring.write(name, reading.at, at, witness.values[own], witness.times[own])
         self._paces[source.name].update(reading.scrape_interval)
         for reason, count in rejected.items():
             self._metrics.samples_rejected.labels(reason).inc(count)
@@ -195,10 +200,9 @@ class TelemetryCycle:
         if self._fallback is not None:
             windows, newest = self._lend(self._fallback, windows, newest, sources, at, scale)
             if self._witness.asked == at:
-                gap = paired_gap(
-                    self._rings[self._primary.name], self._rings[self._fallback.name], self._lives.keys, at
-                )
-                self.disputes.compare(at, self._lives.keys, self._resources, gap)
+                theirs = self._rings[self._fallback.name]
+                self.disagreements = tuple(disagreements(self._resources, self._gap(theirs, at, below=True), sources))
+                self.disputes.compare(at, self._lives.keys, self._resources, self._gap(theirs, at))
         states = self._states(at, nodes, windows, newest, sources)
         doubtful = self.last.doubtful if self.last is not None else frozenset()
         doubtful |= {name for each in self.contests for name in each.liars}
@@ -221,6 +225,16 @@ class TelemetryCycle:
                 name: pace for name, source in sources.items() if (pace := self._paces[source].get(name)) is not None
             },
         )
+
+    def _gap(self, theirs: Ring, at: float, *, below: bool = False) -> Floats:
+        """[resource, node]: ours less what metrics-server says, each in its measure."""
+        keys = self._lives.keys
+        gap = paired_gap(self._rings[self._primary.name], theirs, keys, at)
+        if "memory" in self._resources:
+            row = self._resources.index("memory")
+            same = paired_gap(self._working_set, theirs, keys, at, slice(row, row + 1))
+            gap[row] = in_one_measure(gap[row], same[0], below=below)
+        return gap
 
     def _summarise(self, source: str, at: float, scale: Floats) -> tuple[dict[str, Window], Floats]:
         ring = self._rings[source]
@@ -283,8 +297,6 @@ class TelemetryCycle:
         if not silent and self._witness.asked != at:
             return windows, newest
         spare, spare_newest = self._summarise(fallback.name, at, scale)
-        primary = next(iter(windows))
-        self.disagreements = tuple(disagreements(self._resources, windows[primary], spare[primary], sources))
         useful = [index for index in silent if any(window.known[index].any() for window in spare.values())]
         for index in useful:
             sources[self._resources[index]] = fallback.name

@@ -5,15 +5,11 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 
 from ballast.model.sample import Bools, Floats, Ints
-from ballast.model.snapshot import Window
 from ballast.windows.node_lives import NodeKey
 from ballast.windows.ring import Ring
 
 TOLERANCE = {"cpu": 0.15, "memory": 0.25}
-"""Largest difference of two means that is none, as a share of capacity.
-
-Memory is measured in two ways: the working set holds active page cache that the kernel counts as available.
-"""
+"""Largest difference of two means that is none, as a share of capacity."""
 
 ENOUGH = 0.5
 """Share of the compared nodes that have to differ."""
@@ -69,7 +65,7 @@ class Disputes:
 
     def compare(self, at: float, keys: Sequence[NodeKey], resources: Sequence[str], gap: Floats) -> None:
         """`gap` [resource, node] is ours minus metrics-server's at Unix time `at`, NaN where one of them is missing."""
-        above, below = differing(resources, gap)
+        above, below = differing(gap)
         differs = np.asarray((above | below).any(axis=0))
         compared = np.asarray(np.isfinite(gap).any(axis=0))
         rows = {key: row for row, key in enumerate(keys)}
@@ -102,29 +98,33 @@ class Disputes:
         return {side: sorted(names) for side, names in sorted(by_side.items())}
 
 
-def differing(resources: Sequence[str], gap: Floats) -> tuple[Bools, Bools]:
+def differing(gap: Floats) -> tuple[Bools, Bools]:
     """[resource, node]: where ours is far above metrics-server's, and far below."""
-    return _beyond(resources, gap), _beyond(resources, -gap)
+    known = np.nan_to_num(gap, nan=0.0)
+    return known > DISPUTED_BY, known < -DISPUTED_BY
 
 
-def _beyond(resources: Sequence[str], gap: Floats) -> Bools:
-    """[resource, node]: by more than DISPUTED_BY; of memory beyond what the two ways of measuring make of the fleet."""
-    limits = np.full((len(resources), 1), DISPUTED_BY)
-    for index, name in enumerate(resources):
-        compared = gap[index][np.isfinite(gap[index])]
-        if name == "memory" and compared.size:
-            limits[index] += max(0.0, float(np.median(compared)))
-    return np.asarray(np.nan_to_num(gap, nan=0.0) > limits)
+def in_one_measure(gap: Floats, of_working_sets: Floats, *, below: bool = False) -> Floats:
+    """[node]: the difference of memory from metrics-server's, in its own measure; NaN where there is no telling.
+
+    `gap` is ours less its working set, `of_working_sets` our working set less its. A working set holds page cache that
+    the kernel counts as available, so of one node it may be the larger one by any amount, but never the smaller one.
+    Where most nodes are `below` it, that says something all the same.
+    """
+    return np.where(np.isfinite(of_working_sets), of_working_sets, gap if below else np.where(gap > 0, gap, np.nan))
 
 
-def paired_gap(ours: Ring, theirs: Ring, keys: Sequence[NodeKey], at: float) -> Floats:
-    """[resource, node]: mean difference over the slots of DISPUTED_OVER seconds that both have; NaN without one."""
+def paired_gap(ours: Ring, theirs: Ring, keys: Sequence[NodeKey], at: float, its: slice = slice(None)) -> Floats:
+    """[resource, node]: mean difference over the slots of DISPUTED_OVER seconds that both have; NaN without one.
+
+    `its` are the resources of `theirs`, where `ours` has but these.
+    """
     newest = ours.slot(at)
     slots = np.arange(newest - max(CYCLES, int(min(DISPUTED_OVER, ours.span) / ours.step)) + 1, newest + 1)
     values, present = zip(*(_last(ring, ring.columns(keys), slots) for ring in (ours, theirs)), strict=True)
-    both = present[0] & present[1]
+    both = present[0] & present[1][:, its]
     count = both.sum(axis=0)
-    total = np.where(both, values[0] - values[1], 0.0).sum(axis=0)
+    total = np.where(both, values[0] - values[1][:, its], 0.0).sum(axis=0)
     return np.where(count > 0, total / np.maximum(count, 1), np.nan)
 
 
@@ -134,13 +134,15 @@ def _last(ring: Ring, columns: Ints, slots: Ints) -> tuple[Floats, Bools]:
     return ring.values[rows][:, :, columns], written
 
 
-def disagreements(resources: Sequence[str], ours: Window, theirs: Window, sources: Mapping[str, str]) -> Iterator[str]:
-    """A sentence for each resource of which most nodes differ; `sources` names where each comes from now."""
+def disagreements(resources: Sequence[str], gap: Floats, sources: Mapping[str, str]) -> Iterator[str]:
+    """A sentence for each resource of which most nodes differ; `sources` names where each comes from now.
+
+    `gap` is [resource, node], as Disputes compares it.
+    """
     for row, resource in enumerate(resources):
         if resource not in TOLERANCE or sources.get(resource) == "metrics-server":
             continue
-        compared = ours.known[row] & theirs.known[row]
-        if said := apart(resource, (ours.mean[row] - theirs.mean[row])[compared]):
+        if said := apart(resource, gap[row][np.isfinite(gap[row])]):
             yield said
 
 

@@ -125,7 +125,8 @@ class _Found:
     warnings: set[str] = field(default_factory=set)
     strangers: set[str] = field(default_factory=set)
     mixtures: list[Mixture] = field(default_factory=list)
-    starved: list[Samples] = field(default_factory=list)
+    witnesses: dict[str, list[Samples]] = field(default_factory=dict)
+    """By resource, for each time."""
 
     def __post_init__(self) -> None:
         self.samples = [{} for _ in range(self.times)]
@@ -182,7 +183,8 @@ class ReadingBuilder:
                 doubtful=self.check.doubtful,
                 scrape_interval=scrapes,
                 spans=spans,
-                starved=samples.starved[index] if samples.starved else None,
+                working_set=samples.witnesses["memory"][index] if "memory" in samples.witnesses else None,
+                starved=samples.witnesses["cpu"][index] if "cpu" in samples.witnesses else None,
             )
 
     def _observe(self, grid: Grid, questions: QuerySet, answers: Answers, names: NodeNames) -> Answers:
@@ -222,6 +224,8 @@ class ReadingBuilder:
                 problem = self._resource(question, answers, grid, names, found, samples)
                 if problem:
                     said.append(problem)
+                if samples and resource == "memory" and not question.holds_reserve:
+                    self._witnessed(question, found, samples)
                 for already, more in zip(found.samples, samples, strict=False):
                     already[resource] = _first(already[resource], more) if resource in already else more
             if any(sample.get(resource) is not None and sample[resource].rows.size for sample in found.samples):
@@ -237,7 +241,7 @@ class ReadingBuilder:
         table, newest = answers.values[question], answers.newest[question.freshness]
         if isinstance(table, TelemetryError) or isinstance(newest, TelemetryError):
             return ReadingProblem("query", _failure(table, newest) or "")
-        if table.starved is not None:
+        if table.witness is not None:
             table = self._without_witnesses(question, table, newest, grid, names, found)
         if not len(table):
             return ReadingProblem("empty", _nothing(question, newest, grid))
@@ -286,17 +290,22 @@ class ReadingBuilder:
     def _without_witnesses(
         self, question: Query, table: SeriesTable, newest: SeriesTable, grid: Grid, names: NodeNames, found: _Found
     ) -> SeriesTable:
-        """Takes the witnesses of starvation out of the answer; those that count become samples of their own."""
-        assert table.starved is not None
-        witnesses = newest_replicas(table.take(np.flatnonzero(table.starved).tolist()), newest, question.labels, 1.5)
+        """Takes the witnesses out of the answer; those that count become samples of their own."""
+        assert table.witness is not None
+        witnesses = newest_replicas(table.take(np.flatnonzero(table.witness).tolist()), newest, question.labels, 1.5)
         rows = names.rows(witnesses.named(question.labels))
+        witnesses = self._ratios(question, witnesses, rows, names)
         times = sample_times(witnesses, rows, newest, names, question.labels)
         uncounted = [Counter[str]() for _ in range(grid.count)]
         samples = list(self._accept(question, witnesses, rows, times, grid, names, uncounted, None))
-        found.starved = (
-            [_first(*both) for both in zip(found.starved, samples, strict=True)] if found.starved else samples
+        self._witnessed(question, found, samples)
+        return table.take(np.flatnonzero(~table.witness).tolist())
+
+    def _witnessed(self, question: Query, found: _Found, samples: list[Samples]) -> None:
+        already = found.witnesses.get(question.resource)
+        found.witnesses[question.resource] = (
+            samples if already is None else [_first(*both) for both in zip(already, samples, strict=True)]
         )
-        return table.take(np.flatnonzero(~table.starved).tolist())
 
     def _wholesale(
         self, question: Query, rejected: Counter[str], newest: SeriesTable, at: float, impossible: Mapping[str, str]

@@ -17,7 +17,7 @@ from ballast.base.answer_budget import ANSWERS, WORTH_DECODED, AnswerBudget
 from ballast.base.errors import TelemetryError
 from ballast.base.text import printable
 from ballast.model.sample import Bools, Floats
-from ballast.telemetry.exporters.terms import REPLICA_LABELS, STARVED_LABEL, UNIT_LABEL
+from ballast.telemetry.exporters.terms import REPLICA_LABELS, UNIT_LABEL, WITNESS_LABEL
 from ballast.telemetry.failed_answers import FailedAnswer, not_decoded
 from ballast.telemetry.node_names import SEPARATOR
 
@@ -60,8 +60,8 @@ class SeriesTable:
     """[series] all labels, where they were asked for."""
     replicas: list[str] = field(default_factory=list)
     """[series] the replica of Prometheus that gave it, "" without one; empty where none has any."""
-    starved: Bools | None = None
-    """[series] a witness of starvation instead of a load; None where there is none."""
+    witness: Bools | None = None
+    """[series] a witness beside the load; None where there is none."""
 
     def __len__(self) -> int:
         return len(self.clusters)
@@ -113,7 +113,7 @@ class SeriesTable:
             self.infos,
             None if self.every is None else [self.every[row] for row in rows],
             [self.replicas[row] for row in rows] if self.replicas else [],
-            None if self.starved is None else self.starved[rows],
+            None if self.witness is None else self.witness[rows],
         )
 
 
@@ -253,7 +253,7 @@ def _decoder(kind: str, labels: tuple[str, ...]) -> msgspec.json.Decoder[list[An
     names = (
         fields
         | {"cluster": fields.get("cluster", "cluster"), GROUP_LABEL: "group", UNIT_LABEL: "unit"}
-        | {STARVED_LABEL: "starved"}
+        | {WITNESS_LABEL: "witness"}
     )
     names |= {label: fields.get(label, f"replica{index}") for index, label in enumerate(REPLICA_LABELS)}
     metric = msgspec.defstruct(
@@ -295,7 +295,7 @@ def _table(
             return [metric.get(label, "") for metric in every]
         return list(map(attrgetter(field), metrics))
 
-    starved = np.fromiter(map(bool, column(STARVED_LABEL, "starved")), dtype=np.bool_, count=len(metrics))
+    witness = np.fromiter(map(bool, column(WITNESS_LABEL, "witness")), dtype=np.bool_, count=len(metrics))
     columns = {label: column(label, f"node{index}") for index, label in enumerate(dict.fromkeys(labels))}
     each = [
         [""] * len(metrics) if label in labels else column(label, f"replica{index}")
@@ -314,7 +314,7 @@ def _table(
         _remarks(envelope.infos),
         every,
         replicas if any(replicas) else [],
-        starved if starved.any() else None,
+        witness if witness.any() else None,
     )
 
 

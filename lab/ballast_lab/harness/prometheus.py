@@ -12,7 +12,7 @@ from typing import Any
 import requests
 import yaml
 
-from ballast.telemetry.exporters.terms import STARVED_LABEL
+from ballast.telemetry.exporters.terms import WITNESS_LABEL
 from ballast_lab.harness.process import Process, free_port
 from ballast_lab.harness.tools import Tools
 from ballast_lab.harness.waiting import HUNG
@@ -37,7 +37,7 @@ class Prometheus:
         return {
             one["metric"].get("instance", ""): float(one["value"][1])
             for one in self.series(promql, at)
-            if STARVED_LABEL not in one["metric"]
+            if WITNESS_LABEL not in one["metric"]
         }
 
     def series(self, promql: str, at: float | None = None) -> list[dict[str, Any]]:

@@ -84,7 +84,7 @@ def spoiled(kind: str, row: int, good: str, at: float) -> list[dict[str, object]
     """What a query gives of this node."""
     match kind:
         case "starved":
-            return [series(row, good, at), series(row, "0.9", at, ballast_starved="1")]
+            return [series(row, good, at), series(row, "0.9", at, ballast_witness="1")]
         case "histogram":
             return [series(row, None, at) | {"histogram": [at, {"count": "1", "sum": "1"}]}]
         case "missing":

@@ -2,7 +2,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ballast.jobs.witnesses import CYCLES, DISPUTED_BY, Disputes, paired_gap
+from ballast.jobs.witnesses import CYCLES, DISPUTED_BY, Disputes, in_one_measure, paired_gap
 from ballast.model.node_state import NodeState, NodeStates
 from ballast.windows.ring import Ring
 
@@ -46,15 +46,18 @@ def test_what_cannot_be_compared_stays_disputed_for_a_while() -> None:
     assert not disputes.suspects
 
 
-def test_the_two_ways_of_measuring_memory_dispute_nobody_but_one_of_another_kind_does() -> None:
-    """The working set holds page cache that the kernel counts as available: on all nodes alike."""
+def test_memory_is_compared_in_one_measure() -> None:
+    """A working set holds page cache that the kernel counts as available: on some nodes much, on others none."""
+    gap = np.array([-0.45, 0.25, -0.45, 0.3, -0.4, NAN])
+    sets = np.array([0.01, 0.02, -0.3, 0.3, NAN, NAN])
+    assert in_one_measure(gap, sets).tolist()[:4] == [0.01, 0.02, -0.3, 0.3]
+    assert np.isnan(in_one_measure(gap, sets)[4:]).all(), "less than a working set says nothing of one node"
+    assert in_one_measure(gap, sets, below=True)[4] == -0.4
+    assert in_one_measure(np.array([0.25]), np.array([NAN])).tolist() == [0.25], "more than a working set cannot be"
     disputes = Disputes(3600.0)
-    cache = np.array([[0.0] * 4, [-0.35, -0.3, -0.3, 0.05]])
-    compare(disputes, cache, cache, cache)
-    assert disputed(disputes) == []
-    forged = np.array([[0.0] * 4, [-0.35, -0.3, -0.3, 0.25]])
-    compare(disputes, forged, forged, forged, since=90.0)
-    assert disputed(disputes) == ["d"]
+    seen = np.array([[0.0] * 4, in_one_measure(gap, sets)[:4]])
+    compare(disputes, seen, seen, seen)
+    assert disputed(disputes) == ["c", "d"]
 
 
 @given(st.lists(st.floats(-1, 1) | st.just(NAN), min_size=4, max_size=4), st.integers(1, 5))

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from ballast.settings.prometheus import quoted_label
-from ballast.telemetry.exporters.node_exporter import CORES, PHYSICAL_LINKS, waiting
+from ballast.telemetry.exporters.node_exporter import CORES, PHYSICAL_LINKS, waiting, working_set
 from ballast.telemetry.exporters.terms import BYTES, Exporter, Terms
 
 CPU = "instance:node_cpu:ratio"
@@ -23,7 +23,7 @@ def _queries(terms: Terms) -> dict[str, str]:
     load = terms.either(unsound, f"({busy} / (1 - {terms.newest(CORES.taken(terms))} > 0) or {busy})")
     return {
         "cpu": terms.beside(load, waiting(terms)),
-        "memory": terms.newest(terms.pick(MEMORY)),
+        "memory": terms.beside(terms.newest(terms.pick(MEMORY)), working_set(terms)),
         "disk": terms.newest(terms.pick("instance_device:node_disk_io_time_seconds:rate5m")),
         "network": terms.either(network, terms.amount(traffic, BYTES)) if terms.speeds else network,
     }

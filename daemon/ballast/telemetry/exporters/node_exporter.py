@@ -33,10 +33,16 @@ def _queries(terms: Terms) -> dict[str, str]:
     network = terms.newest(f"{traffic} / {link}")
     return {
         "cpu": terms.beside(terms.newest(CORES.load(terms)), waiting(terms)),
-        "memory": terms.newest(f"1 - ({available} + {cache}) / {total}"),
+        "memory": terms.beside(terms.newest(f"1 - ({available} + {cache}) / {total}"), working_set(terms)),
         "disk": terms.newest(terms.rate("node_disk_io_time_seconds_total", _DISKS)),
         "network": terms.either(network, terms.amount(terms.newest(traffic), BYTES)) if terms.speeds else network,
     }
+
+
+def working_set(terms: Terms) -> str:
+    """What kubelets and metrics-server call used: all but free memory and page cache that is not active."""
+    free, cold = (terms.pick(f"node_memory_{part}_bytes") for part in ("MemFree", "Inactive_file"))
+    return f"1 - ({free} + {cold}) / {terms.pick('node_memory_MemTotal_bytes')}"
 
 
 def waiting(terms: Terms) -> str:

@@ -11,7 +11,8 @@ REPLICA_LABELS = ("prometheus_replica", "replica")
 BYTES = "bytes"
 CORES = "cores"
 PODS = "pods"
-STARVED_LABEL = "ballast_starved"
+WITNESS_LABEL = "ballast_witness"
+"""Marks series beside the loads: witnesses of starvation beside cpu, the working set beside memory."""
 IMPOSSIBLE = -2.0
 """What a query of cpu gives where the modes of a node's cores do not add up to the time lived."""
 CONTAINERS = ('container!=""', 'container!="POD"')
@@ -59,9 +60,9 @@ class Terms:
         """Marked as an amount: it becomes a ratio by what Kubernetes says of the node, or by NETWORK_SPEED."""
         return f'label_replace({expression}, "{UNIT_LABEL}", "{unit}", "", "")'
 
-    def beside(self, load: str, waiting: str) -> str:
-        """The load, beside witnesses of starvation in series of their own."""
-        return f'{load} or label_replace({self.newest(waiting)}, "{STARVED_LABEL}", "1", "", "")'
+    def beside(self, load: str, witness: str) -> str:
+        """The load, beside a witness in series of their own."""
+        return f'{load} or label_replace({self.newest(witness)}, "{WITNESS_LABEL}", "1", "", "")'
 
     def either(self, first: str, second: str) -> str:
         """The second expression for nodes that the first one lacks."""
