@@ -12,7 +12,7 @@ from ballast.base.metrics import Metrics
 from ballast.base.text import named
 from ballast.doctor.cluster_view import CheckNotPossible
 from ballast.jobs.telemetry_cycle import TelemetryCycle, rules_of
-from ballast.jobs.witnesses import differing, in_one_measure
+from ballast.jobs.witnesses import differing, unexplained
 from ballast.model.node_state import ALWAYS_NEEDED, NodeState, silent_share
 from ballast.publishing.freeze import Freeze
 
@@ -106,7 +106,7 @@ def _disputed(resources: Sequence[str], cycle: TelemetryCycle, evidence: Evidenc
             one[ours[name].rows], other[theirs[name].rows] = ours[name].values, theirs[name].values
             gap[row] = one - other
             if name == "memory":
-                gap[row] = in_one_measure(gap[row], evidence.working_set_gap)
+                gap[row] = unexplained(gap[row], evidence.working_set_gap)
     above, below = differing(gap)
     return np.asarray((above | below).any(axis=0))
 

@@ -11,7 +11,7 @@ from ballast.doctor.cluster_view import CheckNotPossible
 from ballast.doctor.evidence import PATIENCE, Evidence
 from ballast.doctor.finding import Finding, Status
 from ballast.doctor.install import prometheus_services
-from ballast.jobs.witnesses import DISPUTED_BY, TOLERANCE, apart, in_one_measure
+from ballast.jobs.witnesses import DISPUTED_BY, TOLERANCE, apart, unexplained
 from ballast.model.sample import Floats
 from ballast.telemetry.failed_answers import FailedAnswer, NotAllowed, TenantMissing, TooSlow, masked
 from ballast.telemetry.series_check import matchers_line
@@ -124,8 +124,8 @@ def sources_disagree(evidence: Evidence) -> Iterator[Finding]:
         other[theirs[resource].rows] = theirs[resource].values
         gap = all_of_them = one - other
         if resource == "memory":
-            all_of_them = in_one_measure(gap, evidence.working_set_gap, below=True)
-            gap = in_one_measure(gap, evidence.working_set_gap)
+            all_of_them = unexplained(gap, evidence.working_set_gap, below=True)
+            gap = unexplained(gap, evidence.working_set_gap)
         if message := apart(resource, all_of_them[np.isfinite(all_of_them)]):
             fix = (matchers_line(evidence.settings.prometheus.matchers, 'cluster="..."'), _OTHER_SOURCE)
             yield Finding("sources-disagree", "fail", resource, message, fix)

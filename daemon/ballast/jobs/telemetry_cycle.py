@@ -10,7 +10,7 @@ import structlog
 from ballast.base.clock import Clock
 from ballast.base.metrics import Metrics
 from ballast.cluster.context import Context
-from ballast.jobs.witnesses import Disputes, Witness, disagreements, in_one_measure, paired_gap
+from ballast.jobs.witnesses import Disputes, Witness, disagreements, paired_gap, unexplained
 from ballast.model.node import Node
 from ballast.model.node_state import NodeEvidence, NodeStates, node_states
 from ballast.model.sample import REJECTION_REASONS, Bools, Floats, Ints, Reading
@@ -233,7 +233,7 @@ class TelemetryCycle:
         if "memory" in self._resources:
             row = self._resources.index("memory")
             same = paired_gap(self._working_set, theirs, keys, at, slice(row, row + 1))
-            gap[row] = in_one_measure(gap[row], same[0], below=below)
+            gap[row] = unexplained(gap[row], same[0], below=below)
         return gap
 
     def _summarise(self, source: str, at: float, scale: Floats) -> tuple[dict[str, Window], Floats]:

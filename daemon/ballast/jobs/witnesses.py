@@ -104,14 +104,16 @@ def differing(gap: Floats) -> tuple[Bools, Bools]:
     return known > DISPUTED_BY, known < -DISPUTED_BY
 
 
-def in_one_measure(gap: Floats, of_working_sets: Floats, *, below: bool = False) -> Floats:
-    """[node]: the difference of memory from metrics-server's, in its own measure; NaN where there is no telling.
+def unexplained(gap: Floats, of_working_sets: Floats, *, below: bool = False) -> Floats:
+    """[node]: the difference of memory from metrics-server's, as far as it is none of measuring; else NaN.
 
-    `gap` is ours less its working set, `of_working_sets` our working set less its. A working set holds page cache that
-    the kernel counts as available, so of one node it may be the larger one by any amount, but never the smaller one.
-    Where most nodes are `below` it, that says something all the same.
+    `gap` is ours less its working set, `of_working_sets` the most that a working set can be less its: all but free
+    memory and page cache that is not active. Between the two lies what one kernel or kubelet counts and another does
+    not: active page cache, slab, ZFS' cache. Where that most is not told, one node may be below by any amount; where
+    most nodes are `below`, that says something all the same.
     """
-    return np.where(np.isfinite(of_working_sets), of_working_sets, gap if below else np.where(gap > 0, gap, np.nan))
+    lower = np.where(np.isfinite(of_working_sets), np.minimum(of_working_sets, 0.0), gap if below else np.nan)
+    return np.where(gap > 0, gap, lower)
 
 
 def paired_gap(ours: Ring, theirs: Ring, keys: Sequence[NodeKey], at: float, its: slice = slice(None)) -> Floats:

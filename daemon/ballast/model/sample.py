@@ -97,7 +97,7 @@ class Reading:
     spans: Mapping[str, float] = field(default_factory=dict)
     """Seconds of the past that a value tells of, by resource, such as the range of a `rate`; absent for an instant."""
     working_set: Samples | None = None
-    """Of memory what metrics-server measures too, where the source tells it."""
+    """The most that the working set of metrics-server can be, where the source tells it."""
     starved: Samples | None = None
     """The largest share of time that each node lost to its hypervisor, or waiting for disks or memory."""
 

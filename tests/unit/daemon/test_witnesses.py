@@ -2,7 +2,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ballast.jobs.witnesses import CYCLES, DISPUTED_BY, Disputes, in_one_measure, paired_gap
+from ballast.jobs.witnesses import CYCLES, DISPUTED_BY, Disputes, paired_gap, unexplained
 from ballast.model.node_state import NodeState, NodeStates
 from ballast.windows.ring import Ring
 
@@ -46,16 +46,16 @@ def test_what_cannot_be_compared_stays_disputed_for_a_while() -> None:
     assert not disputes.suspects
 
 
-def test_memory_is_compared_in_one_measure() -> None:
-    """A working set holds page cache that the kernel counts as available: on some nodes much, on others none."""
-    gap = np.array([-0.45, 0.25, -0.45, 0.3, -0.4, NAN])
-    sets = np.array([0.01, 0.02, -0.3, 0.3, NAN, NAN])
-    assert in_one_measure(gap, sets).tolist()[:4] == [0.01, 0.02, -0.3, 0.3]
-    assert np.isnan(in_one_measure(gap, sets)[4:]).all(), "less than a working set says nothing of one node"
-    assert in_one_measure(gap, sets, below=True)[4] == -0.4
-    assert in_one_measure(np.array([0.25]), np.array([NAN])).tolist() == [0.25], "more than a working set cannot be"
+def test_memory_differs_only_where_no_way_of_measuring_explains_it() -> None:
+    """A working set holds active page cache that the kernel counts as available: on some nodes much, on others none."""
+    gap = np.array([-0.45, -0.1, -0.45, 0.3, -0.4, NAN])
+    sets = np.array([0.01, 0.5, -0.3, 0.3, NAN, NAN])
+    assert unexplained(gap, sets).tolist()[:4] == [0.0, 0.0, -0.3, 0.3]
+    assert np.isnan(unexplained(gap, sets)[4:]).all(), "less than a working set says nothing of one node"
+    assert unexplained(gap, sets, below=True)[4] == -0.4
+    assert unexplained(np.array([0.25]), np.array([NAN])).tolist() == [0.25], "more than a working set cannot be"
     disputes = Disputes(3600.0)
-    seen = np.array([[0.0] * 4, in_one_measure(gap, sets)[:4]])
+    seen = np.array([[0.0] * 4, unexplained(gap, sets)[:4]])
     compare(disputes, seen, seen, seen)
     assert disputed(disputes) == ["c", "d"]
 

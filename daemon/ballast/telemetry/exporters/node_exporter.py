@@ -40,7 +40,10 @@ def _queries(terms: Terms) -> dict[str, str]:
 
 
 def working_set(terms: Terms) -> str:
-    """What kubelets and metrics-server call used: all but free memory and page cache that is not active."""
+    """The most that kubelets and metrics-server call used: all but free memory and page cache that is not active.
+
+    Newer kubelets count anonymous memory and page cache alone, without slab.
+    """
     free, cold = (terms.pick(f"node_memory_{part}_bytes") for part in ("MemFree", "Inactive_file"))
     return f"1 - ({free} + {cold}) / {terms.pick('node_memory_MemTotal_bytes')}"
 
