@@ -64,7 +64,8 @@ class SiblingUsage:
         if not named:
             return "measured no siblings: no pod in flight has any"
         siblings = [pod for some in named.values() for pod in some]
-        usage = decode(self._asking.ask(self._clock.wall(), RESOURCES, siblings), Homes(self._nodes(), pods))
+        of_owners = (pod for pod in pods if pod.owner is not None and pod.owner.uid in named)
+        usage = decode(self._asking.ask(self._clock.wall(), RESOURCES, siblings), Homes(self._nodes(), of_owners))
         self._extender.siblings = usage_by_owner = means(named, usage.by_pod())
         problems = "; ".join(sorted(set(usage.problems.values())))
         text = f"know what siblings use for {len(usage_by_owner):,} of {len(named):,} owners with pods in flight"

@@ -29,6 +29,7 @@ from ballast.jobs.power import build_power
 from ballast.jobs.progress import Hold, Known, Progress
 from ballast.jobs.publishing import PublishingJob
 from ballast.jobs.snapshot_job import CLAIM_KINDS, ResourceClaims, SnapshotJob
+from ballast.model.pod import Pod
 from ballast.model.snapshot import Snapshot
 from ballast.runtime.build_context import StateAgeReport, StateSaver, build_context
 from ballast.runtime.health import Alive, Health, Loop, LoopKind
@@ -303,9 +304,9 @@ class Daemon:
         self.on_cycle(cycle)
 
 
-def _usage(context: Context, cache: PodUsageCache, at: float, pods: Sequence[str]) -> Mapping[str, Mapping[str, float]]:
-    homes = Homes(context.cache.nodes(), context.cache.pods())
-    return decode(cache.ask(at, ("cpu", "memory"), pods), homes).by_pod()
+def _usage(context: Context, cache: PodUsageCache, at: float, pods: Sequence[Pod]) -> Mapping[str, Mapping[str, float]]:
+    names = [f"{pod.namespace}/{pod.name}" for pod in pods]
+    return decode(cache.ask(at, ("cpu", "memory"), names), Homes(context.cache.nodes(), pods)).by_pod()
 
 
 def _endpoint(context: Context) -> LeaderEndpoint:

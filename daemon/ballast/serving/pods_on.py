@@ -21,7 +21,7 @@ class NodePods:
     """Asks for the usage of one node's pods when somebody looks at them; one question at a time, in any thread."""
 
     def __init__(
-        self, pods_on: Callable[[str], Sequence[Pod]], ask: Callable[[float, Sequence[str]], Usage], clock: Clock
+        self, pods_on: Callable[[str], Sequence[Pod]], ask: Callable[[float, Sequence[Pod]], Usage], clock: Clock
     ) -> None:
         """`ask` gives {namespace/name: {resource: amount}} at a time of some pods, and raises BallastError."""
         self._pods_on, self._ask, self._clock = pods_on, ask, clock
@@ -31,12 +31,12 @@ class NodePods:
     def __call__(self, node: str) -> list[PodOnNode]:
         """Those that use most cpu first, then by what they request."""
         there = [pod for pod in self._pods_on(node) if not pod.finished]
-        usage = self._usage(node, [f"{pod.namespace}/{pod.name}" for pod in there])
+        usage = self._usage(node, there)
         rows = [_row(pod, usage) for pod in there]
         return sorted(rows, key=lambda row: (-(row.usage or row.requests).get("cpu", 0.0), row.pod))
 
-    def _usage(self, node: str, names: Sequence[str]) -> Usage:
-        if not names:
+    def _usage(self, node: str, there: Sequence[Pod]) -> Usage:
+        if not there:
             return {}
         now = self._clock.monotonic()
         with self._lock:
@@ -44,7 +44,7 @@ class NodePods:
             if now - asked < KEPT:
                 return usage
             try:
-                usage = self._ask(self._clock.wall(), names)
+                usage = self._ask(self._clock.wall(), there)
             except BallastError:
                 usage = {}
             self._kept.pop(node, None)

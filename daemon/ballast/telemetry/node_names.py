@@ -148,7 +148,7 @@ class NodeNames:
             # "w1.evil" that one node lists is a claim to node w1 as well: its name is the better one.
             host, dot, rest = key.partition(".")
             # An address is no FQDN, whatever node is called by a number.
-            if rest and not is_address(key) and (other := self._index.get(host + dot, row)) != row:
+            if rest and (other := self._index.get(host + dot, row)) != row and not is_address(key):
                 rivals.setdefault(key, {row}).add(other)
         # The whole list of a node once, however many keys it claims.
         standings = {

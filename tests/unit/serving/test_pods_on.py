@@ -22,8 +22,8 @@ class Source:
     def __init__(self, usage: Mapping[str, Mapping[str, float]] | None) -> None:
         self.usage, self.asked = usage, list[Sequence[str]]()
 
-    def __call__(self, at: float, pods: Sequence[str]) -> Mapping[str, Mapping[str, float]]:
-        self.asked.append(pods)
+    def __call__(self, at: float, pods: Sequence[Pod]) -> Mapping[str, Mapping[str, float]]:
+        self.asked.append([f"{pod.namespace}/{pod.name}" for pod in pods])
         if self.usage is None:
             raise TelemetryError("silent")
         return self.usage
