@@ -98,6 +98,11 @@ class NodeSummary(Answer):
     score: Annotated[int, Meta(ge=0, le=100, description="null while unknown")] | None
     class_: Annotated[str | None, Meta(description="low, normal or high; null while unknown")] = field(name="class")
     schedulable: Annotated[bool, Meta(description="ready and not cordoned")]
+    matched_by: Annotated[
+        str | None,
+        Meta(description="by what its series are its own: name, label, address, provider-id, target or short-name"),
+    ]
+    guessed: Annotated[bool, Meta(description="by a short host name that nothing confirms")]
     published: Published
 
 

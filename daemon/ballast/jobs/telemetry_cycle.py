@@ -89,6 +89,7 @@ class TelemetryCycle:
         self._claimed: frozenset[Contest] = frozenset()
         self.contests: tuple[Contest, ...] = ()
         """What several nodes claim, in this cycle and the one before: two that swap addresses do for a moment."""
+        self._matched_by: dict[str, tuple[str, bool]] = {}
         self.last: Reading | None = None
         self.witness_problem = ""
         """Why metrics-server could not be read when it was asked last."""
@@ -203,6 +204,9 @@ class TelemetryCycle:
                 theirs = self._rings[self._fallback.name]
                 self.disagreements = tuple(disagreements(self._resources, self._gap(theirs, at, below=True), sources))
                 self.disputes.compare(at, self._lives.keys, self._resources, self._gap(theirs, at))
+        if self.last is not None:
+            found = {**self._matched_by, **self.last.matched_by}
+            self._matched_by = {node.name: found[node.name] for node in nodes if node.name in found}
         states = self._states(at, nodes, windows, newest, sources)
         doubtful = self.last.doubtful if self.last is not None else frozenset()
         doubtful |= {name for each in self.contests for name in each.liars}
@@ -220,6 +224,7 @@ class TelemetryCycle:
             allocatable_share=share,
             states=states,
             sources=sources,
+            matched_by=self._matched_by,
             pools=tuple(node.labels.get(label, "") for node in nodes) if label else (),
             scrape_intervals={
                 name: pace for name, source in sources.items() if (pace := self._paces[source].get(name)) is not None

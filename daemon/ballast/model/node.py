@@ -33,6 +33,8 @@ class Node(msgspec.Struct, frozen=True, gc=False):
     allocatable: Mapping[str, float] = {}
     addresses: tuple[tuple[str, str], ...] = ()
     """(type, address) of each, such as ("InternalIP", "10.0.0.1")."""
+    provider_id: str = ""
+    """What its cloud calls the machine, such as "aws:///eu-west-1a/i-0123456789abcdef0"."""
     taints: tuple[Taint, ...] = ()
     unschedulable: bool = False
     """Cordoned."""

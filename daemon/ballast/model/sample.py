@@ -81,6 +81,9 @@ class Reading:
     """Samples by the reasons of REJECTION_REASONS."""
     impossible: Mapping[str, str] = field(default_factory=dict)
     """By name of a node, some hundreds at most: what cannot be of its values."""
+    matched_by: Mapping[str, tuple[str, bool]] = field(default_factory=dict)
+    """By name of a node: what tells that its series are its own (`node_claims.MATCHED_BY`, "target"), and whether that
+    is a guess."""
     strangers: tuple[str, ...] = ()
     """A few series that match no node, or several."""
     warnings: tuple[str, ...] = ()

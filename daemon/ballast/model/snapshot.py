@@ -82,6 +82,8 @@ class Snapshot:
     """[node] the name of its pool; empty where all nodes are in one."""
     scrape_intervals: Mapping[str, float] = field(default_factory=dict)
     """By resource the seconds between scrapes, as far as measured."""
+    matched_by: Mapping[str, tuple[str, bool]] = field(default_factory=dict)
+    """As in `Reading`, kept while a node is listed. A node that only metrics-server knows is absent."""
 
     @cached_property
     def rows(self) -> Mapping[str, int]:

@@ -57,10 +57,25 @@ def detail(snapshot: Snapshot, verdicts: Verdicts, row: int) -> NodeDetail:
 
 def _summary(
     snapshot: Snapshot, verdicts: Verdicts, row: int
-) -> tuple[str, str | None, State, tuple[str, ...], tuple[str, ...], bool, int | None, str | None, bool, Published]:
+) -> tuple[
+    str,
+    str | None,
+    State,
+    tuple[str, ...],
+    tuple[str, ...],
+    bool,
+    int | None,
+    str | None,
+    bool,
+    str | None,
+    bool,
+    Published,
+]:
     """The fields of `NodeSummary`, in order."""
     node = snapshot.nodes[row]
     known = bool(snapshot.known[row])
+    # metrics-server tells of nodes by their names alone.
+    matched_by, guessed = snapshot.matched_by.get(node.name, ("name", False))
     score, load = (node.labels.get(f"{verdicts.prefix}/{key}") for key in ("score", "load"))
     return (
         node.name,
@@ -72,6 +87,8 @@ def _summary(
         verdicts.scores.get(node.name) if known else None,
         verdicts.classes.get(node.name) if known else None,
         node.schedulable,
+        matched_by if known else None,
+        guessed and known,
         Published(score, load),
     )
 

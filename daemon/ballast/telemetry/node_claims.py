@@ -10,6 +10,9 @@ from ballast.model.node import Node
 from ballast.model.node_state import is_down
 
 AMBIGUOUS: Final = -2
+GUESSED: Final = "short-name"
+_SHORTEST_ID = 6
+"""Characters of a machine's id in a cloud. A shorter one, such as the number in a scale set, is no name."""
 
 _NAME_KINDS = frozenset(("Hostname", "InternalDNS"))
 _EXTERNAL_KINDS = frozenset(("ExternalIP", "ExternalDNS"))
@@ -27,8 +30,21 @@ class Basis(IntEnum):
     """A guess: the host name of an FQDN, or an FQDN that begins with the name."""
     LISTED = 3
     """status.addresses."""
-    PART_OF_LISTED = 4
+    PROVIDER = 4
+    """spec.providerID, whole or what stands after its last slash: series of clouds call machines so."""
+    PART_OF_LISTED = 5
     """A guess by a listed host name."""
+
+
+MATCHED_BY: Final = {
+    Basis.NAME: "name",
+    Basis.IDENTITY: "label",
+    Basis.LISTED: "address",
+    Basis.PROVIDER: "provider-id",
+    Basis.PART_OF_NAME: GUESSED,
+    Basis.PART_OF_LISTED: GUESSED,
+}
+"""What `/api/v1/nodes` calls it."""
 
 
 class AddressClaim(NamedTuple):
@@ -69,6 +85,13 @@ def claims_of(node: Node, identity: str | None, *, guessing: bool) -> Iterator[t
         yield _part(name), _PART_OF_NAME
     if identity and (value := node.labels.get(identity)):
         yield canonical(value), AddressClaim(Basis.IDENTITY)
+    if node.provider_id:
+        whole = canonical(node.provider_id)
+        machine = whole.rpartition("/")[2]
+        yield whole, AddressClaim(Basis.PROVIDER)
+        # An address has a list of its own, where the order tells whose it is.
+        if len(machine) >= _SHORTEST_ID and machine != name and not is_address(machine):
+            yield machine, AddressClaim(Basis.PROVIDER)
     places: dict[tuple[str, bool], int] = {}
     for kind, address in node.addresses:
         if kind not in _KINDS:
@@ -95,6 +118,12 @@ def standing(node: Node, identity: str | None, *, guessing: bool) -> dict[str, A
     for key, claim in claims_of(node, identity, guessing=guessing):
         best[key] = claim.beside(best[key]) if key in best else claim
     return best
+
+
+def basis_of(node: Node, key: str, identity: str | None, *, guessing: bool) -> str:
+    """What MATCHED_BY calls the claim of this node to the key; a guess only where it claims it in no other way."""
+    found = [MATCHED_BY[claim.basis] for own, claim in claims_of(node, identity, guessing=guessing) if own == key]
+    return next((each for each in found if each != GUESSED), GUESSED)
 
 
 def owner_of(claims: Mapping[int, AddressClaim], nodes: Sequence[Node], holder: str) -> int:
@@ -145,7 +174,7 @@ def contest(key: str, claims: Mapping[int, AddressClaim], nodes: Sequence[Node],
 
 
 def _speaks(claim: AddressClaim, node: Node) -> bool:
-    return claim.basis in (Basis.IDENTITY, Basis.LISTED) and is_machine(node) and not is_down(node)
+    return claim.basis in (Basis.IDENTITY, Basis.LISTED, Basis.PROVIDER) and is_machine(node) and not is_down(node)
 
 
 def is_machine(node: Node) -> bool:

@@ -16,8 +16,10 @@ from ballast.model.sample import Ints
 from ballast.settings import Settings
 from ballast.telemetry.node_claims import AMBIGUOUS as AMBIGUOUS
 from ballast.telemetry.node_claims import (
+    GUESSED,
     AddressClaim,
     Contest,
+    basis_of,
     canonical,
     claims_of,
     contest,
@@ -26,6 +28,7 @@ from ballast.telemetry.node_claims import (
     owner_of,
     standing,
 )
+from ballast.telemetry.origins import TARGET, Origins
 
 UNMATCHED: Final = -1
 NOT_SELECTED: Final = -3
@@ -62,8 +65,9 @@ class NodeNames:
     """Finds the row of a node by what exporters call it.
 
     Tried in this order: the name, the node label `identity`, what the node lists (InternalIP, Hostname, InternalDNS,
-    ExternalIP, ExternalDNS), a short host name for a node known by its FQDN, an FQDN for a node known by its short
-    name; all of them with or without a `:port`, which is a number or a name. What several nodes claim belongs to the
+    ExternalIP, ExternalDNS), its providerID, a short host name for a node known by its FQDN, an FQDN for a node known
+    by its short name; all of them with or without a `:port`, which is a number or a name. `observe` takes back such a
+    guess, and adds what is known of the pods behind the values. What several nodes claim belongs to the
     strongest claim (`node_claims`). Of several values joined by SEPARATOR the first that names a node counts. A value
     of more than 269 characters names none.
     `rewrite` maps patterns (whole match) to replacements (`\\1` or `$1`) and is applied first. While `selecting`,
@@ -90,6 +94,9 @@ class NodeNames:
         self._known: dict[str, int] = {}
         self._seen: set[str] = set()
         """Keys under which series have been looked up."""
+        self._observed: dict[str, Origins] = before._observed if before else {}
+        """By metric, shared by all that follow."""
+        self._named: dict[str, tuple[int, str]] = {}
         self._held, self._refused = before._remembered() if before else ({}, {})
         self._nobody: int = NOT_SELECTED if selecting else UNMATCHED
         self._index: dict[str, int] = {}
@@ -133,6 +140,38 @@ class NodeNames:
             dtype=np.int64,
             count=len(values),
         )
+
+    def observe(self, metric: str, origins: Origins) -> None:
+        """From now on what the raw series of a metric show beside their names counts too."""
+        if self._observed.get(metric, Origins()) != origins:
+            self._observed[metric] = origins
+            self._known.clear()
+
+    def named(self, value: str) -> tuple[int, str]:
+        """The row of the node by its name alone, as `row` has it, and by which claim, one of MATCHED_BY.
+
+        That is empty where the value names none, "ambiguous" where it names several.
+        """
+        found = self._named.get(value)
+        if found is None:
+            if len(self._named) > 4 * len(self.nodes) + 10_000:
+                self._named.clear()
+            keys = [self._key(name) for name in value.split(SEPARATOR)]
+            rows = [self._nobody if key is None else self._index[key] for key in keys]
+            row, key = max(zip(rows, keys, strict=True), key=lambda each: each[0] >= 0)
+            how = "ambiguous" if row == AMBIGUOUS else ""
+            if row >= 0 and key is not None:
+                how = basis_of(self.nodes[row], key, self._identity, guessing=not self._selecting)
+            found = self._named[value] = row, how
+        return found
+
+    def matched_by(self, value: str) -> tuple[str, bool]:
+        """How a value that has a row finds it, one of MATCHED_BY or TARGET, and whether that is a guess."""
+        row, how = self.named(value)
+        if row < 0 or any(value in origins.doubted for origins in self._observed.values()):
+            return TARGET, False
+        confirmed = any(value in origins.confirmed for origins in self._observed.values())
+        return how, how == GUESSED and not confirmed
 
     def contests(self) -> tuple[Contest, ...]:
         """What series are called by and several living nodes claim, by key."""
@@ -199,10 +238,14 @@ class NodeNames:
         return (*told, is_down(node), is_machine(node), node.created) if row in self._rivals else told
 
     def _find(self, value: str) -> int:
-        if SEPARATOR not in value:
-            return self._find_one(value)
+        if any(value in origins.doubted for origins in self._observed.values()):
+            return self._nobody
         rows = [self._find_one(name) for name in value.split(SEPARATOR)]
-        return next((row for row in rows if row >= 0), max(rows))
+        row = next((row for row in rows if row >= 0), max(rows))
+        if row in (UNMATCHED, NOT_SELECTED) and value:
+            places = {place for origins in self._observed.values() if (place := origins.targets.get(value))}
+            row = self._index.get(canonical(places.pop()), row) if len(places) == 1 else row
+        return row
 
     def _find_one(self, value: str) -> int:
         key = self._key(value)

@@ -125,6 +125,7 @@ class _Found:
     warnings: set[str] = field(default_factory=set)
     strangers: set[str] = field(default_factory=set)
     mixtures: list[Mixture] = field(default_factory=list)
+    matched_by: dict[str, tuple[str, bool]] = field(default_factory=dict)
     witnesses: dict[str, list[Samples]] = field(default_factory=dict)
     """By resource, for each time."""
 
@@ -175,6 +176,7 @@ class ReadingBuilder:
                 failed=failed,
                 rejected=+samples.rejected[index],
                 impossible=samples.impossible[index],
+                matched_by=samples.matched_by,
                 strangers=tuple(sorted(samples.strangers)[:_NAMED_STRANGERS]),
                 warnings=warnings,
                 queries=answers.queries if index == 0 else 0,
@@ -253,7 +255,7 @@ class ReadingBuilder:
             return ReadingProblem("clusters", f"{summary}; choose one: {fix[0]}", fix)
         nodes = table.named(question.labels)
         rows = names.rows(nodes)
-        _note_strangers(question, nodes, rows, found)
+        _note_names(question, nodes, rows, names, found)
         largest = largest_ratio(question.resource)
         table = newest_replicas(self._ratios(question, table, rows, names), newest, question.labels, largest)
         if no_ratios(table.values[table.present], largest):
@@ -466,13 +468,22 @@ def _of_our_cluster(table: SeriesTable, question: Query, names: NodeNames, found
     return table.take(kept)
 
 
-def _note_strangers(question: Query, nodes: list[str], rows: Ints, found: _Found) -> None:
-    """The first few by name, whatever the order of the answer."""
+def _note_names(question: Query, nodes: list[str], rows: Ints, names: NodeNames, found: _Found) -> None:
+    """What names each node, and the first few that name none, whatever the order of the answer."""
+    for value, row in zip(nodes, rows.tolist(), strict=True):
+        # Of several series of a node that which is the least of a guess.
+        if row >= 0 and found.matched_by.get(name := names.nodes[row].name, ("", True))[1]:
+            found.matched_by[name] = names.matched_by(value)
     strange: dict[str, int] = {
         nodes[index]: rows[index] for index in np.flatnonzero((rows == UNMATCHED) | (rows == AMBIGUOUS)).tolist()
     }
     for name in nsmallest(_NAMED_STRANGERS, strange):
         what = " could be several nodes" if strange[name] == AMBIGUOUS else " is not a node"
+        if (row := names.named(name)[0]) >= 0:
+            what = (
+                f" is like node {names.nodes[row].name} in its host name alone, and nothing confirms it; if it is that "
+                "node, say so in BALLAST_TELEMETRY__NODE_REWRITE"
+            )
         found.strangers.add(_shown(question.label, name) + what)
 
 

@@ -16,9 +16,10 @@ from ballast.model.sample import Mixture
 from ballast.settings import PublishingSettings, Settings
 from ballast.telemetry.mixing import MOST_LINES, Difference, OwnLabels, difference
 from ballast.telemetry.node_names import NodeNames
+from ballast.telemetry.origins import JobNaming, Told
 from ballast.telemetry.queries import Query, QuerySet
 from ballast.telemetry.responses import GROUP_LABEL, SeriesTable
-from ballast.telemetry.several_jobs import Job, JobsOfNodes, SeveralJobs, Teller, pod_of
+from ballast.telemetry.several_jobs import Job, JobsOfNodes, SeveralJobs, Teller, pod_of, teller_of
 
 T = TypeVar("T")
 Pods: TypeAlias = Callable[[], Iterable[Pod]]
@@ -48,6 +49,7 @@ class SeriesCheck:
         self._every = EVERY
         self._found: dict[str, Difference] = {}
         self._jobs: dict[str, JobsOfNodes] = {}
+        self._naming: dict[str, JobNaming] = {}
         self._advice: dict[tuple[str, ...], Advice] = {}
         self._resources: dict[str, list[str]] = {}
 
@@ -150,7 +152,12 @@ class SeriesCheck:
         self, at: float, question: Query, table: SeriesTable, names: NodeNames, lag: float, agreed: frozenset[str]
     ) -> None:
         assert table.every is not None
-        rows = names.rows(table.named(question.labels))
+        namespaces = _has_namespaces(question)
+        values, places = table.named(question.labels), self._places(table.every)
+        naming = self._naming.setdefault(_metrics(question), JobNaming())
+        told = (_told(value, labels, names, namespaces) for value, labels in zip(values, table.every, strict=True))
+        names.observe(_metrics(question), naming.judge(at, told, places.get))
+        rows = names.rows(values)
         times = np.where(table.present[:, 0] & ~table.unreadable[:, 0], table.values[:, 0], np.nan)
         newest = np.full(len(names), -np.inf)
         known = rows >= 0
@@ -160,9 +167,8 @@ class SeriesCheck:
         for index in np.flatnonzero(live).tolist():
             series[names.nodes[rows[index]].name].append(table.every[index])
         own = question.preset.own if question.preset else frozenset()
-        namespaces = _has_namespaces(question)
         jobs = self._jobs.setdefault(_metrics(question), JobsOfNodes())
-        several = jobs.judge(at, series, self._places(series).get, namespaces=namespaces, agreed=agreed)
+        several = jobs.judge(at, series, places.get, namespaces=namespaces, agreed=agreed)
         believed = {
             node: [
                 labels
@@ -182,9 +188,9 @@ class SeriesCheck:
         if len(series) < len(names):
             self._advice[question.labels] = advice(table.every, question.labels, names)
 
-    def _places(self, series: Mapping[str, Sequence[Mapping[str, str]]]) -> dict[str, str]:
+    def _places(self, series: Iterable[Mapping[str, str]]) -> dict[str, str]:
         """The nodes of the pods, namespace/name, that the series name."""
-        named_pods = {pod for label_sets in series.values() for labels in label_sets if (pod := pod_of(labels))}
+        named_pods = {pod for labels in series if (pod := pod_of(labels))}
         if not named_pods:
             return {}
         short = {pod.partition("/")[2] for pod in named_pods}
@@ -210,6 +216,12 @@ def _metrics(question: Query) -> str:
 def _has_namespaces(question: Query) -> bool:
     """Whether `namespace` is that of the job: an exporter with labels of its own may report those of workloads."""
     return not (question.preset and question.preset.own)
+
+
+def _told(value: str, labels: Mapping[str, str], names: NodeNames, namespaces: bool) -> Told:
+    row, how = names.named(value)
+    teller = teller_of(labels, namespaces=namespaces)
+    return Told(value, teller.job, teller.pod, names.nodes[row].name if row >= 0 else "", how)
 
 
 def _jobs_summary(several: SeveralJobs) -> str:

@@ -76,7 +76,7 @@ class SeveralJobs:
 
     def leaves_out(self, labels: Labels, *, namespaces: bool = True) -> bool:
         """Whether a series does not count."""
-        teller = _teller(labels, namespaces=namespaces)
+        teller = teller_of(labels, namespaces=namespaces)
         return teller.job in self.left_out or teller in self.left_out
 
 
@@ -188,7 +188,7 @@ def _proofs(
 ) -> tuple[Mapping[Teller, set[str]], Proofs]:
     """The nodes of each teller; by node what says that each teller may speak of it."""
     tellers = {
-        node: list(dict.fromkeys(_teller(labels, namespaces=namespaces) for labels in label_sets))
+        node: list(dict.fromkeys(teller_of(labels, namespaces=namespaces) for labels in label_sets))
         for node, label_sets in series.items()
     }
     nodes_of: dict[Teller, set[str]] = defaultdict(set)
@@ -238,7 +238,8 @@ def pod_of(labels: Labels) -> str:
     return f"{namespace}/{pod}" if namespace and pod else ""
 
 
-def _teller(labels: Labels, *, namespaces: bool) -> Teller:
+def teller_of(labels: Labels, *, namespaces: bool) -> Teller:
+    """Who tells a series."""
     job = Job(labels.get("namespace", "") if namespaces else "", labels.get("job", ""))
     return Teller(job, pod_of(labels) if namespaces else "")
 

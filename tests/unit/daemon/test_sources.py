@@ -129,8 +129,11 @@ def test_a_node_of_which_two_sources_differ_is_disputed_and_causes_nothing(calm:
         assert int(calm.own(forged).get(SCORE, 0)) <= score, "no better label"
     assert "(1 disputed)" in told[0]
     assert snapshot(daemon).states.counts["disputed"] == 1
-    state = next(node for node in get(daemon, "/api/v1/nodes").json()["nodes"] if node["name"] == forged)["state"]
-    assert state == "disputed"
+    told_of = get(daemon, "/api/v1/nodes").json()["nodes"]
+    assert next(node["state"] for node in told_of if node["name"] == forged) == "disputed"
+    known = [node for node in told_of if node["state"] == "known"]
+    assert {(node["matched_by"], node["guessed"]) for node in known} == {("address", False)}
+    assert [node["name"] for node in told_of if node["matched_by"] is None] == [forged]
     said = condition(daemon, "MeasurementsDisputed") or ""
     assert said.startswith(f"cpu above metrics-server's by more than 20 points: {forged}; memory above")
     assert calm.own(forged) == {LOAD: "unknown"}

@@ -152,6 +152,7 @@ def to_node(node: wire.Node, shared: Shared, keep: Callable[[str], bool]) -> Nod
         capacity=_amounts(status.capacity, shared, LARGEST_NODE),
         allocatable=_amounts(status.allocatable, shared, LARGEST_NODE),
         addresses=tuple((shared.string(a.type), a.address) for a in status.addresses or ()),
+        provider_id=spec.provider_id,
         taints=tuple(Taint(shared.string(t.key), shared.string(t.effect), t.value) for t in spec.taints or ()),
         unschedulable=bool(spec.unschedulable),
         ready=all(c.status == "True" for c in status.conditions or () if c.type == "Ready"),

@@ -81,6 +81,7 @@ class NodeSpec(WireStruct):
 
     taints: list[Taint] | None = None
     unschedulable: bool | None = None
+    provider_id: str = msgspec.field(default="", name="providerID")
 
 
 class NodeStatus(WireStruct):
