@@ -139,6 +139,11 @@ class PrometheusSource:
         """Nodes that several scrape jobs report, as the newest check found."""
         return self._assembly.check.several_jobs
 
+    @property
+    def left_out(self) -> frozenset[str]:
+        """The matchers that leave out jobs and pods that do not count."""
+        return frozenset(each for matchers in self._assembly.check.without.values() for each in matchers)
+
     def probe(self, at: float) -> None:
         """Asks the cheapest question. Raises SourceUnavailable or TelemetryError."""
         decoding.instant(self._client.ask("vector(1)", Grid(at, 1.0, 1)), ("instance",), self._client.url)

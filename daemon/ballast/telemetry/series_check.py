@@ -164,11 +164,12 @@ class SeriesCheck:
         np.fmax.at(newest, rows[known], times[known])
         live = known & (times >= newest[np.maximum(rows, 0)] - lag)
         series: dict[str, list[dict[str, str]]] = defaultdict(list)
-        for index in np.flatnonzero(live).tolist():
-            series[names.nodes[rows[index]].name].append(table.every[index])
+        fading: dict[str, list[dict[str, str]]] = defaultdict(list)
+        for index in np.flatnonzero(known).tolist():
+            (series if live[index] else fading)[names.nodes[rows[index]].name].append(table.every[index])
         own = question.preset.own if question.preset else frozenset()
         jobs = self._jobs.setdefault(_metrics(question), JobsOfNodes())
-        several = jobs.judge(at, series, places.get, namespaces=namespaces, agreed=agreed)
+        several = jobs.judge(at, series, places.get, fading=fading, namespaces=namespaces, agreed=agreed)
         believed = {
             node: [
                 labels

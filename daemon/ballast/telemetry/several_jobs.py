@@ -9,6 +9,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
+from types import MappingProxyType
 from typing import NamedTuple, TypeAlias
 
 from ballast.telemetry.mixing import Labels, exactly
@@ -38,10 +39,12 @@ class Proof(IntEnum):
     """Its pod runs on another node."""
     AGENT = 1
     """Its pod runs on none of the several nodes that it tells of: it scrapes for others, or lies."""
-    NONE = 2
+    SHARED = 2
+    """Its pod runs on this node, and it tells of others too."""
+    NONE = 3
     """No label tells, or the watch does not show its pod."""
-    PLACE = 3
-    """Its pod runs on this node."""
+    PLACE = 4
+    """Its pod runs on this node, and tells of no other."""
 
 
 class Teller(NamedTuple):
@@ -86,9 +89,12 @@ class JobsOfNodes:
     def __init__(self) -> None:
         self._weaker_at: dict[Job | Teller, float] = {}
         """By who is left out: when another was believed rather than it, Unix seconds."""
-        self._gone_at: dict[Teller, float] = {}
-        self._had: dict[str, tuple[tuple[Job, bool], float]] = {}
-        """By node: the job that told of it alone when nobody contradicted it, whether it named a pod, and when last."""
+        self._unseen_at: dict[str, float] = {}
+        self._honest: dict[str, tuple[Job, float]] = {}
+        """By node: the job whose pod was there and told of no other node, and when last."""
+        self._had: dict[str, tuple[frozenset[tuple[Job, bool]], float]] = {}
+        """By node: the job that told of it alone when nobody contradicted it, or, where there was none, all that told
+        of it, and when last."""
         self.several: SeveralJobs | None = None
 
     def judge(
@@ -97,24 +103,29 @@ class JobsOfNodes:
         series: Mapping[str, Sequence[Labels]],
         runs_on: Callable[[str], str | None] = lambda pod: None,
         *,
+        fading: Mapping[str, Sequence[Labels]] = MappingProxyType({}),
         namespaces: bool = True,
         agreed: frozenset[str] = frozenset(),
     ) -> SeveralJobs | None:
         """Who is left out at this Unix time; `series` are the label sets of each node.
 
+        `fading` are those that have no new samples: for some minutes queries count them still.
         `runs_on` gives the node of a pod, namespace/name, as the watch has it. Without `namespaces` that label is the
         exporter's own: it tells no jobs apart, and of no pod. Of the nodes in `agreed` all series tell one number, so
         several tellers are no matter there.
         """
-        nodes_of, proofs = _proofs(series, runs_on, namespaces=namespaces)
+        tellers = _tellers(series, fading, runs_on, namespaces=namespaces)
+        nodes_of, proofs = self._proofs(at, tellers, runs_on)
         believed = {teller for told in proofs.values() for teller, proof in told.items() if proof is Proof.PLACE}
         contested = {node: told for node, told in proofs.items() if len(told) == 1 or node not in agreed}
         weaker = self._weaker(at, contested, believed)
         self._weaker_at |= dict.fromkeys(weaker, at)
+        # A pod of theirs that tells of its node and of others is one whose name another took.
+        jobs = {teller.job for teller in believed}
+        shared = {each for told in proofs.values() for each in told if told[each] is Proof.SHARED and each.job in jobs}
+        kept = believed | jobs | shared
         self._weaker_at = {
-            who: seen
-            for who, seen in self._weaker_at.items()
-            if at - seen < REMEMBERED and who not in believed and who not in {teller.job for teller in believed}
+            who: seen for who, seen in self._weaker_at.items() if at - seen < REMEMBERED and who not in kept
         }
         left_out = _matchers(self._weaker_at, nodes_of)
         counted = {
@@ -127,23 +138,49 @@ class JobsOfNodes:
         }
         doubtful = self._doubtful(at, {node: told for node, told in counted.items() if told}, believed)
         doubtful.update(node for who, nodes in weaker.items() if who not in left_out for node in nodes)
-        shared = doubtful.union(*weaker.values())
+        contested_nodes = doubtful.union(*weaker.values())
         self.several = None
-        if shared or left_out:
+        if contested_nodes or left_out:
             told_of: dict[Job, set[str]] = defaultdict(set)
             for teller, nodes in nodes_of.items():
                 told_of[teller.job] |= nodes
-            among = {teller.job for node in shared for teller in proofs[node]}.union(map(_job, left_out))
+            among = {teller.job for node in contested_nodes for teller in proofs[node]}.union(map(_job, left_out))
             counts = {job: len(told_of[job]) for job in among}
             ordered = dict(sorted(counts.items(), key=lambda each: (-each[1], each[0])))
-            self.several = SeveralJobs(ordered, frozenset(shared), left_out, frozenset(doubtful))
+            self.several = SeveralJobs(ordered, frozenset(contested_nodes), left_out, frozenset(doubtful))
         return self.several
+
+    def _proofs(
+        self, at: float, tellers: Mapping[str, Sequence[Teller]], runs_on: Callable[[str], str | None]
+    ) -> tuple[Mapping[Teller, set[str]], Proofs]:
+        """The nodes of each teller; by node what says that each teller may speak of it."""
+        nodes_of: dict[Teller, set[str]] = defaultdict(set)
+        for node, each in tellers.items():
+            for teller in each:
+                nodes_of[teller].add(node)
+        proofs = {
+            node: {teller: _proof(teller, node, nodes_of[teller], runs_on) for teller in each}
+            for node, each in tellers.items()
+            if each
+        }
+        refuted = {teller.job for told in proofs.values() for teller in told if told[teller] is Proof.REFUTED}
+        for node, told in proofs.items():
+            here = {teller.job for teller, proof in told.items() if proof is Proof.PLACE} - refuted
+            if here:
+                self._honest[node] = min(here), at
+        self._honest = {node: (job, seen) for node, (job, seen) in self._honest.items() if at - seen < REMEMBERED}
+        for liar in _liars(proofs, refuted, {node: job for node, (job, _) in self._honest.items()}):
+            for node in proofs:
+                proofs[node] |= {teller: Proof.REFUTED for teller in proofs[node] if teller.job == liar}
+        return nodes_of, proofs
 
     def _weaker(self, at: float, proofs: Proofs, believed: set[Teller]) -> dict[Job | Teller, set[str]]:
         """Whose word does not count, with the nodes of which another's does or it may not speak."""
+        # Of a job that nothing proves a lie as a whole, single pods are left out: its name may have been taken.
         jobs = {teller.job for teller in believed}
+        named = jobs.union(teller.job for told in proofs.values() for teller in told if not teller.pod)
         weaker: dict[Job | Teller, set[str]] = defaultdict(set)
-        gone: dict[Teller, float] = {}
+        unseen_at: dict[str, float] = {}
         for node, told in proofs.items():
             equal = _equal(told)
             for teller, proof in told.items():
@@ -151,13 +188,13 @@ class JobsOfNodes:
                 # Where no job of the store is proved by its place, its labels of pods say nothing.
                 if teller in equal and (not believed or (proof > Proof.AGENT and not unseen)):
                     continue
-                # A pod that has just come is not shown yet, and one that is gone is told of for a while.
-                if unseen and believed:
-                    gone[teller] = min(at, self._gone_at.get(teller, at))
-                    if at - gone[teller] < LEFTOVER:
+                # A pod of the exporter that has just come is not shown yet, one that is gone is told of for a while.
+                if unseen and teller.job in jobs:
+                    unseen_at[node] = min(at, self._unseen_at.get(node, at))
+                    if at - unseen_at[node] < LEFTOVER:
                         continue
-                weaker[teller if teller.job in jobs else teller.job].add(node)
-        self._gone_at = gone
+                weaker[teller if teller.pod and teller.job in named else teller.job].add(node)
+        self._unseen_at = unseen_at
         return weaker
 
     def _doubtful(self, at: float, proofs: Proofs, believed: set[Teller]) -> set[str]:
@@ -170,57 +207,65 @@ class JobsOfNodes:
             if len({teller.pod or teller for teller in equal}) > 1:
                 doubtful.add(node)
                 suspects.update(teller.job for teller in equal if told[teller] is not Proof.PLACE)
-        here = {(teller.job, bool(teller.pod)) for told in proofs.values() for teller in told}
+        here = {_kind(teller) for told in proofs.values() for teller in told}
         for node, told in proofs.items():
-            jobs = {(teller.job, bool(teller.pod)) for teller in told}
-            had, last = self._had.get(node, (None, at))
+            jobs = {_kind(teller) for teller in told}
+            had, last = self._had.get(node, (frozenset[tuple[Job, bool]](), at))
             # Nobody stands in where a job has fallen silent that tells of other nodes, nor who contradicts one there.
-            replaced = had in here and had not in jobs and at - last < REMEMBERED
-            if replaced or (believed and Proof.PLACE not in told.values() and {job for job, _ in jobs} <= suspects):
+            replaced = bool((had - jobs) & here) and at - last < REMEMBERED
+            # An agent that stands here, or an exporter whose pod another names too: nothing tells which.
+            shared = bool(believed) and max(told.values()) is Proof.SHARED
+            contradicted = believed and Proof.PLACE not in told.values() and {job for job, _ in jobs} <= suspects
+            if replaced or shared or contradicted:
                 doubtful.add(node)
             elif node not in doubtful and len(jobs) == 1:
-                self._had[node] = next(iter(jobs)), at
+                self._had[node] = frozenset(jobs), at
+            elif len(had) != 1 or had <= jobs:
+                self._had[node] = (had if len(had) == 1 else had | jobs), at
         return doubtful
 
 
-def _proofs(
-    series: Mapping[str, Sequence[Labels]], runs_on: Callable[[str], str | None], *, namespaces: bool
-) -> tuple[Mapping[Teller, set[str]], Proofs]:
-    """The nodes of each teller; by node what says that each teller may speak of it."""
-    tellers = {
-        node: list(dict.fromkeys(teller_of(labels, namespaces=namespaces) for labels in label_sets))
-        for node, label_sets in series.items()
-    }
-    nodes_of: dict[Teller, set[str]] = defaultdict(set)
-    for node, told in tellers.items():
-        for teller in told:
-            nodes_of[teller].add(node)
-    proofs = {
-        node: {teller: _proof(teller, node, nodes_of[teller], runs_on) for teller in told}
-        for node, told in tellers.items()
-        if told
-    }
-    for liar in _liars(proofs):
-        for node in proofs:
-            proofs[node] |= {teller: Proof.REFUTED for teller in proofs[node] if teller.job == liar}
-    return nodes_of, proofs
+def _tellers(
+    series: Mapping[str, Sequence[Labels]],
+    fading: Mapping[str, Sequence[Labels]],
+    runs_on: Callable[[str], str | None],
+    *,
+    namespaces: bool,
+) -> dict[str, list[Teller]]:
+    """Who tells of each node. The pod that an exporter had before says nothing against the one it has now."""
+    found = {}
+    for node, label_sets in series.items():
+        told = dict.fromkeys(teller_of(labels, namespaces=namespaces) for labels in label_sets)
+        jobs = {_kind(teller) for teller in told}
+        for labels in fading.get(node, ()):
+            old = teller_of(labels, namespaces=namespaces)
+            if _kind(old) not in jobs or runs_on(old.pod):
+                told[old] = None
+        found[node] = list(told)
+    return found
 
 
-def _liars(proofs: Proofs) -> set[Job]:
-    """Jobs that tell of nodes where their pods do not run, and where they do, another job's do that tells of no others.
+def _kind(teller: Teller) -> tuple[Job, bool]:
+    """Its job, and whether it names a pod."""
+    return teller.job, bool(teller.pod)
 
-    The exporter's own job is none, whoever takes its name: nobody else runs where it does, or that one lies as well.
+
+def _liars(proofs: Proofs, refuted: set[Job], honest: Mapping[str, Job]) -> set[Job]:
+    """Jobs that tell of nodes where their pods do not run, and where they do, another job's tell of no others.
+
+    `honest` are such jobs by node. The exporter's own job is no liar, whoever takes its name: nobody else runs where it
+    does, or that one lies as well.
     """
     places: dict[Job, set[str]] = defaultdict(set)
-    refuted: set[Job] = set()
     for node, told in proofs.items():
         for teller, proof in told.items():
-            if proof is Proof.PLACE:
+            if proof in (Proof.PLACE, Proof.SHARED):
                 places[teller.job].add(node)
-            elif proof is Proof.REFUTED:
-                refuted.add(teller.job)
-    honest = set[str]().union(*(nodes for job, nodes in places.items() if job not in refuted))
-    return {job for job in refuted if places[job] and places[job] <= honest}
+    return {
+        job
+        for job in refuted
+        if places[job] and all(honest.get(node, job) not in (job, *refuted) for node in places[job])
+    }
 
 
 def _equal(told: Mapping[Teller, Proof]) -> set[Teller]:
@@ -247,7 +292,7 @@ def teller_of(labels: Labels, *, namespaces: bool) -> Teller:
 def _proof(teller: Teller, node: str, nodes: set[str], runs_on: Callable[[str], str | None]) -> Proof:
     place = runs_on(teller.pod) if teller.pod else None
     if place == node:
-        return Proof.PLACE
+        return Proof.PLACE if len(nodes) == 1 else Proof.SHARED
     if place is None:
         return Proof.NONE
     return Proof.AGENT if len(nodes) > 1 and place not in nodes else Proof.REFUTED
