@@ -171,7 +171,8 @@ class JobsOfNodes:
         self._honest = {node: (job, seen) for node, (job, seen) in self._honest.items() if at - seen < REMEMBERED}
         for liar in _liars(proofs, refuted, {node: job for node, (job, _) in self._honest.items()}):
             for node in proofs:
-                proofs[node] |= {teller: Proof.REFUTED for teller in proofs[node] if teller.job == liar}
+                # Where another took the name of a job without labels of pods, that one's series stay as they are.
+                proofs[node] |= {teller: Proof.REFUTED for teller in proofs[node] if _kind(teller) == (liar, True)}
         return nodes_of, proofs
 
     def _weaker(self, at: float, proofs: Proofs, believed: set[Teller]) -> dict[Job | Teller, set[str]]:
@@ -218,7 +219,7 @@ class JobsOfNodes:
             contradicted = believed and Proof.PLACE not in told.values() and {job for job, _ in jobs} <= suspects
             if replaced or shared or contradicted:
                 doubtful.add(node)
-            elif node not in doubtful and len(jobs) == 1:
+            if node not in doubtful and len(jobs) == 1:
                 self._had[node] = frozenset(jobs), at
             elif len(had) != 1 or had <= jobs:
                 self._had[node] = (had if len(had) == 1 else had | jobs), at
