@@ -59,8 +59,9 @@ class _Tenant:
         }
         kept = 1.0 if enforced else 0.9
         self.labels = {key: value for key, value in own.items() if value and dice.random() < kept}
-        if "pod" not in self.labels and self.labels.get("namespace") == "monitoring":
-            # With the exporters' job it would be all that is known of an exporter without a label of its pod: a copy.
+        if self.labels.get("pod", "gone") == "gone" and self.labels.get("namespace") == "monitoring":
+            # With the exporters' job it would be all that is known of one without a label of its pod: a copy; with a
+            # pod that nobody shows, an exporter that has just come, for LEFTOVER seconds.
             self.labels["job"] = f"evil-{number}"
         rows = dice.choice(COUNT, int(dice.choice([1, 2, COUNT])), replace=False).tolist()
         called = [
