@@ -28,6 +28,8 @@ LOADS = {f"127.0.0.{number}": 0.1 * number for number in range(2, 8)}
 """Of the nodes by address; `node` gives each 8 cores and 32 GiB."""
 NAMES = {address: f"n{address[-1]}" for address in LOADS}
 TRUTH = {NAMES[address]: load for address, load in LOADS.items()}
+CACHE = dict.fromkeys(TRUTH, 0.0)
+"""Active page cache by node, as a share of its memory: a working set holds it."""
 METRICS = "/apis/metrics.k8s.io/v1beta1/nodes"
 SLOW = {
     **FAST,
@@ -44,11 +46,12 @@ class Kubelets(AnsweringHandler):
     """Their resource metrics, told apart by the address that was called."""
 
     def do_GET(self) -> None:
-        load, now = LOADS[self.connection.getsockname()[0]], time.time()
+        address, now = self.connection.getsockname()[0], time.time()
+        load, held = LOADS[address], LOADS[address] + CACHE[NAMES[address]]
         at = int(now * 1000)
         self.exposition(
             f"# TYPE node_cpu_usage_seconds_total counter\nnode_cpu_usage_seconds_total {load * 8 * now} {at}\n"
-            f"# TYPE node_memory_working_set_bytes gauge\nnode_memory_working_set_bytes {load * 32 * 2**30} {at}\n"
+            f"# TYPE node_memory_working_set_bytes gauge\nnode_memory_working_set_bytes {held * 32 * 2**30} {at}\n"
         )
 
 
@@ -156,6 +159,34 @@ def test_metrics_server_stands_in_for_prometheus_and_is_asked_alone(
         served.stop()
         missing = eventually("its absence is told", lambda: daemon.condition("TelemetryDegraded"))
         assert "metrics-server does not answer" in missing
+
+
+def test_page_cache_disputes_no_node_and_a_wrong_exporter_is_found(
+    cluster: ControlPlane, served: Process, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, cache in {"n2": 0.6, "n4": 0.45}.items():
+        monkeypatch.setitem(CACHE, name, cache)
+    with Machines(TRUTH) as machines, prometheus(cluster.tools, tmp_path, machines.targets()) as server:
+        for name, load in TRUTH.items():
+            machines[name].cpu = machines[name].memory = load
+            machines[name].cache = CACHE[name]
+        machines["n7"].memory -= 0.21
+        url = {"BALLAST_PROMETHEUS__URL": server.url}
+        with Daemon(cluster, "cached", cluster.admin_kubeconfig, {**SLOW, **url}) as daemon:
+            eventually("the wrong exporter is found", lambda: _disputed(daemon) == {"n7"}, every=0.5)
+            found = daemon.get("/api/v1/nodes").json()["time"]
+            # While a node differs each reading is compared: ten more of them.
+            eventually("ten readings", lambda: daemon.get("/api/v1/nodes").json()["time"] >= found + 10, every=0.5)
+            assert _disputed(daemon) == {"n7"}
+            loads = {node["name"]: node["load"]["memory"] for node in daemon.get("/api/v1/nodes").json()["nodes"]}
+            assert {name: loads[name]["mean"] for name in CACHE if name != "n7"} == pytest.approx(
+                {name: TRUTH[name] for name in CACHE if name != "n7"}, abs=0.03
+            )
+
+
+def _disputed(daemon: Daemon) -> set[str]:
+    nodes = daemon.get("/api/v1/nodes").json()["nodes"]
+    return {node["name"] for node in nodes if node["state"] == "disputed"}
 
 
 def _shown(daemon: Daemon, source: str) -> None:

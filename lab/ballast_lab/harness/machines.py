@@ -14,7 +14,7 @@ _MEMORY = 32 * 2**30
 
 
 class Machine:
-    """`cpu` and `memory` are ratios of capacity.
+    """`cpu`, `memory` and active page `cache` are ratios of capacity; the cache counts as available memory.
 
     `up = False`: the exporter answers 503, and Prometheus marks its series stale. `stamped` (set it at the start): the
     samples carry their own time stamps, as those of bridges and push gateways do, so that Prometheus goes on answering
@@ -24,6 +24,7 @@ class Machine:
     def __init__(self, cpu: float, memory: float) -> None:
         self.cpu = cpu
         self.memory = memory
+        self.cache = 0.0
         self.up = True
         self.stamped = False
         self.frozen = False
@@ -45,6 +46,8 @@ class Machine:
         series = {f'node_cpu_seconds_total{{cpu="0",mode="{mode}"}}': seconds for mode, seconds in modes.items()} | {
             "node_memory_MemTotal_bytes": _MEMORY,
             "node_memory_MemAvailable_bytes": _MEMORY * (1 - self.memory),
+            "node_memory_MemFree_bytes": _MEMORY * (1 - self.memory - self.cache),
+            "node_memory_Inactive_file_bytes": 0.0,
         }
         stamp = f" {now * 1000:.0f}" if self.stamped else ""
         self._last = "".join(f"{name} {value}{stamp}\n" for name, value in series.items())
