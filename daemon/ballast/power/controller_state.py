@@ -16,7 +16,7 @@ from typing import Any, Self
 import msgspec
 
 from ballast.base.errors import NOT_JSON
-from ballast.power.declared_watts import Doubt
+from ballast.power.estimator import Doubt
 from ballast.power.feed_spec import Schedule
 from ballast.power.values import exact
 

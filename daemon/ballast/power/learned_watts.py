@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ballast.power.averaging import range_of
-from ballast.power.declared_watts import Trim
+from ballast.power.estimator import Estimator
 from ballast.power.policy import PowerPolicy
 
 Vector = NDArray[np.float64]
@@ -169,7 +169,7 @@ class WattsLearner:
         self._declared = policy
         by_priority = sorted(policy.places.values(), key=lambda place: place.priority)
         watts = {place.member.name: float(place.member.watts) for place in by_priority}
-        self.trim = Trim(watts) if policy.absolute and not self._measured else None
+        self.trim = Estimator(watts, averaged or None) if policy.absolute and not self._measured else None
         """The factors between declared and drawn watts; None where watts are measured alone."""
         self._used: dict[str, Fraction] = {}
         self._base: Fraction | None = None
@@ -200,6 +200,7 @@ class WattsLearner:
             self.trim.measure(float(at), counts, float(consumption - base))
             places = self._declared.places
             self._used = {name: places[name].member.watts * factor for name, factor in self.trim.in_use.items()}
+            self._base = base + self.trim.base if self.trim.base else None
         if self._learns_base:
             self._base = _steady(self._base, max(self._model.offset, 0.0))
 
@@ -209,7 +210,7 @@ class WattsLearner:
 
     def applied(self, policy: PowerPolicy) -> PowerPolicy:
         """The policy with the measured watts."""
-        if not self._used:
+        if not self._used and self._base is None:
             return policy
         known = self._applied
         if known is None or known[0] is not policy or known[1:3] != (self._used, self._base):

@@ -17,7 +17,7 @@ from typing import Any
 from ballast.power.autoscaled import Autoscaled
 from ballast.power.controller import observe
 from ballast.power.controller_state import ControllerMode, ControllerResult, ControllerState, Sample
-from ballast.power.declared_watts import Doubt
+from ballast.power.estimator import Doubt
 from ballast.power.feed_spec import Schedule
 from ballast.power.learned_watts import WattsLearner
 from ballast.power.policy import PowerPolicy

@@ -295,7 +295,7 @@ class PolicyController:
             sample = replace(sample, leaving=leaving_watts(policy, inputs.statuses, counts))
         needed = {name: need.least for name, need in inputs.needs.items()}
         result = observe(policy, before, sample, counts, needed, inputs.autoscaled)
-        if inputs.missed is not None and inputs.missed.stops:
+        if (inputs.missed is not None and inputs.missed.stops) or self._over(watts):
             result = _without_rise(policy, result, counts)
         self._limit = _limit(result, self._limit)
         foreign = sum(counts.get(name, count) != count for name, count in before.last.items()) if begun else 0
@@ -310,6 +310,12 @@ class PolicyController:
         if result.state.plan is None:
             return self._remember(inputs, decision, record)
         return self._carry_out(inputs, decision, replace(record, planned=now.wall), before)
+
+    def _over(self, watts: Watts) -> bool:
+        """Whether the meter is above what is allowed: then nothing rises, whatever is believed of replicas."""
+        allowed = min((known for known in (watts.watts, watts.bound) if known is not None), default=None)
+        drawn = watts.consumed
+        return self.policy.absolute and allowed is not None and drawn is not None and drawn > allowed
 
     def _unbound(self, inputs: Inputs) -> Mapping[str, int]:
         """Replicas that no node takes; a dry run does not follow them."""

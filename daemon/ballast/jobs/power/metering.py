@@ -8,7 +8,7 @@ from ballast.actuation.scaling.target_status import Actuator, TargetStatus
 from ballast.jobs.power.participants import running_pods
 from ballast.jobs.power.tick_report import TickContext, TickReport
 from ballast.power.averaging import range_of
-from ballast.power.declared_watts import Doubt
+from ballast.power.estimator import Doubt
 from ballast.power.learned_watts import Learned, WattsLearner
 from ballast.power.policy import PowerPolicy
 from ballast.power.verification import MissedEffect, Verification, predicted_change
