@@ -40,7 +40,7 @@ DRIFTS = ((0.0003, 0.0, 1e-4), (0.003, 0.0, 1e-3), (0.0003, 1e-5, 1e-4), (0.0003
 
 UNUSUAL = (0.0, 3.0, 6.0, 6.0)
 """By DRIFTS, and by the second of delay: how much likelier the others are before the first sample, in scores."""
-USUAL = 60.0
+USUAL = 150.0
 
 NOISE = 0.01
 """Relative error of a meter that says nothing."""
