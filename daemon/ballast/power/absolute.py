@@ -116,15 +116,22 @@ def metered(
 
 
 def carried(policy: PowerPolicy, watts: Fraction) -> Fraction:
-    """What replicas may draw of `watts` of the feed: max(0, watts · (1 - margin) - base), and 0 below the floor."""
+    """What replicas may draw of `watts` of the feed: max(0, watts · (1 - margin) - base), and 0 below the floor.
+
+    Of a limit that others share the margin is a part of what they leave.
+    """
     if watts < policy.floor:
         return ZERO
+    if policy.shares_limit:
+        return max(ZERO, (watts - policy.base_power) * (1 - policy.margin_in_force))
     return max(ZERO, watts * (1 - policy.margin_in_force) - policy.base_power)
 
 
 def feed_for(policy: PowerPolicy, load: Fraction) -> Fraction:
     """The watts of the feed, above the base power, that carry a load of replicas."""
     base = policy.base_power
+    if policy.shares_limit:
+        return max(load / (1 - policy.margin_in_force), policy.floor)
     return max((load + base) / (1 - policy.margin_in_force) - base, policy.floor)
 
 

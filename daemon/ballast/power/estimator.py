@@ -35,10 +35,16 @@ PRIORS = ((0.04, 0.04, 0.02), (0.04, 0.04, 0.5), (0.5, 0.1, 0.02), (0.5, 0.35, 0
 
 Nothing is wrong; there is a base that nobody declared; all watts are wrong alike; each is; everything is."""
 
-DRIFTS = ((0.0003, 0.0, 1e-4), (0.003, 0.0, 1e-3), (0.0003, 1e-5, 1e-4), (0.0003, 5e-5, 1e-4))
-"""Relative change of all factors in a square root of a second, and of their slope."""
+DRIFTS = (
+    (0.0003, 0.0, 1e-4, 1e-4),
+    (0.003, 0.0, 1e-3, 1e-4),
+    (0.0003, 1e-5, 1e-4, 1e-4),
+    (0.0003, 5e-5, 1e-4, 1e-4),
+    (0.0003, 0.0, 1e-4, 0.01),
+)
+"""Relative change in a square root of a second: of all factors, of their slope, of each factor, and of the base."""
 
-UNUSUAL = (0.0, 3.0, 6.0, 6.0)
+UNUSUAL = (0.0, 3.0, 6.0, 6.0, 6.0)
 """By DRIFTS, and by the second of delay: how much likelier the others are before the first sample, in scores."""
 USUAL = 150.0
 
@@ -164,7 +170,7 @@ class Estimator:
         if self._states is None:
             if not declared.sum():
                 return
-            self._begin(float(declared.sum()))
+            self._begin(float(declared.sum()), drawn)
         ran, unseen = self._ran(at)
         if not self._answers(ran, drawn):
             return
@@ -178,15 +184,15 @@ class Estimator:
         self._use(expected, now)
         self._doubt = Doubt(self._watts, self._scale, expected - self._used, spread, expected)
 
-    def _begin(self, scale: float) -> None:
-        """Every model begins with what is declared, in its own doubt."""
+    def _begin(self, scale: float, drawn: float) -> None:
+        """Every model begins with what is declared, in its own doubt; what others draw may be far more than that."""
         size, models = self._size + 2, len(self._scores)
         self._scale = scale
         self._states = np.zeros((models, size))
         self._states[:, 1:-1] = 1.0
         self._covariance = np.zeros((models, size, size))
         common, each, base = self._prior.T
-        self._covariance[:, 0, 0] = base**2
+        self._covariance[:, 0, 0] = (base * max(1.0, drawn / scale)) ** 2
         self._covariance[:, 1:-1, 1:-1] = common[:, None, None] ** 2 + each[:, None, None] ** 2 * np.eye(self._size)
 
     def _ran(self, at: float) -> tuple[Array, Array]:
@@ -263,12 +269,12 @@ class Estimator:
         step[:, 1:-1, -1] = seconds[:, None]
         states = np.einsum("hij,hj->hi", step, self._states)
         covariance = np.einsum("hij,hjk,hlk->hil", step, self._covariance, step)
-        level, slope, each = self._drift.T
+        level, slope, each, base = self._drift.T
         covariance[:, 1:-1, 1:-1] += (level**2 * seconds + slope**2 * seconds**3 / 3)[:, None, None]
         covariance[:, 1:-1, -1] += (slope**2 * seconds**2 / 2)[:, None]
         covariance[:, -1, 1:-1] += (slope**2 * seconds**2 / 2)[:, None]
         covariance[:, -1, -1] += slope**2 * seconds
-        covariance[:, 0, 0] += 1e-8 * seconds
+        covariance[:, 0, 0] += base**2 * seconds
         index = np.arange(1, self._size + 1)
         covariance[:, index, index] += (each**2 * seconds)[:, None]
         return states, covariance

@@ -162,8 +162,7 @@ class WattsLearner:
         members = {name: place.member for name, place in policy.places.items()}
         self._measured = [name for name, member in members.items() if member.measured]
         declared = {name: None if member.measured else float(member.watts) for name, member in members.items()}
-        query = policy.consumption.query if policy.consumption is not None else None
-        averaged = float(range_of(query or ""))
+        averaged = float(range_of(policy.meter_query or ""))
         self._learns_base = bool(self._measured) and "base_power" not in policy.model_fields_set
         self._model = WattsModel(declared, float(policy.base_power), averaged or None)
         self._declared = policy

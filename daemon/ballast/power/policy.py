@@ -14,7 +14,7 @@ from pydantic import AfterValidator, Field, PlainValidator, field_validator
 from ballast.power.allocation import whole
 from ballast.power.averaging import range_of
 from ballast.power.energy import EnergySpec
-from ballast.power.feed_spec import DEFAULT_FLOOR, FeedSpec, ScheduleSpec
+from ballast.power.feed_spec import DEFAULT_FLOOR, ConsumptionScope, FeedSpec, ScheduleSpec
 from ballast.power.sections import (
     Actuation,
     BudgetKind,
@@ -204,10 +204,27 @@ class PowerPolicy(PolicySection):
         return self.decrease
 
     @property
+    def meter_query(self) -> str | None:
+        """The query of what is drawn; None where there is none."""
+        if self.shares_limit:
+            assert self.feed is not None
+            assert self.feed.consumption is not None
+            return self.feed.consumption.query
+        return None if self.consumption is None else self.consumption.query
+
+    @property
+    def shares_limit(self) -> bool:
+        """Whether the feed is a limit with a meter of all that is under it: the others are the meter's base."""
+        feed = self.feed
+        if feed is None or feed.consumption is None or self.consumption is not None:
+            return False
+        return self.absolute and feed.consumption.of is ConsumptionScope.TOTAL and feed.own is None
+
+    @property
     def averaged(self) -> bool:
         """Whether the feed follows a consumption that is averaged over minutes, and so comes to its level slowly."""
         consumption = self.feed.consumption if self.feed is not None else None
-        return consumption is not None and range_of(consumption.query) >= LONG
+        return consumption is not None and not self.shares_limit and range_of(consumption.query) >= LONG
 
     @cached_property
     def whole_watts(self) -> tuple[Mapping[str, int], int]:

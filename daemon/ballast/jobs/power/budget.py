@@ -210,7 +210,7 @@ class PolicyController:
         if not counts:
             return state
         scaled = autoscaled_targets(self.policy, inputs.statuses, counts)
-        sample = Sample(inputs.now.at, None, drawn=inputs.watts.consumed)
+        sample = Sample(inputs.now.at, None, drawn=self._own(inputs.watts))
         return metered(self.in_force, state, sample, counts, scaled)
 
     def _idle(self, inputs: Inputs) -> TickDecision | None:
@@ -289,7 +289,9 @@ class PolicyController:
         time = watts.time if watts.newest is None else watts.newest
         sample = Sample(now.at, watts.watts, None if time is None else exact(time), watts.bound)
         apart = Fraction(0) if watts.apart is None else exact(watts.apart)
-        sample = replace(sample, drawn=watts.consumed, forecast=watts.forecast, apart=apart, witnessed=watts.witnessed)
+        sample = replace(
+            sample, drawn=self._own(watts), forecast=watts.forecast, apart=apart, witnessed=watts.witnessed
+        )
         if policy.absolute:
             sample = replace(sample, unbound=self._unbound(inputs), doubt=self._metering.doubt)
             sample = replace(sample, leaving=leaving_watts(policy, inputs.statuses, counts))
@@ -310,6 +312,10 @@ class PolicyController:
         if result.state.plan is None:
             return self._remember(inputs, decision, record)
         return self._carry_out(inputs, decision, replace(record, planned=now.wall), before)
+
+    def _own(self, watts: Watts) -> Fraction | None:
+        """What the policy's own targets draw, as far as the meter shows them alone."""
+        return None if self.policy.shares_limit else watts.consumed
 
     def _over(self, watts: Watts) -> bool:
         """Whether the meter is above what is allowed: then nothing rises, whatever is believed of replicas."""

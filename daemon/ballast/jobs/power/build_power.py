@@ -173,7 +173,7 @@ def _run(
         needs=partial(_read_needs, needs_reader, clock, settings),
         loads=lambda: _node_loads(board.snapshot),
         traces=partial(_traces, context.api, f"{settings.publishing.prefix}/{ORIGINAL}"),
-        meter=None if policy.consumption is None else WattsLearner(policy),
+        meter=WattsLearner(policy) if policy.consumption is not None or policy.shares_limit else None,
     )
     average = Average(_consumption_range(policy))
     own = partial(_average_own_watts, budget, actuators, average, clock) if feed.needs_own else lambda: None

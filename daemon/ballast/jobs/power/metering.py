@@ -27,7 +27,7 @@ class Metering:
     """Without a `meter` nothing is learned, verified or applied."""
 
     def __init__(self, policy: PowerPolicy, meter: WattsLearner | None, *, shadow: bool) -> None:
-        query = policy.consumption.query if policy.consumption is not None else None
+        query = policy.meter_query
         verified = meter is not None and not shadow and (policy.absolute or meter.measures)
         self._meter = meter
         self._verification = Verification(float(range_of(query or ""))) if verified else None

@@ -266,7 +266,9 @@ def _above(report: TickReport, watts: Fraction | None) -> Fraction:
 
 def _read(run: PolicyRun, at: float, own: Fraction | None, unset: float) -> Watts:
     try:
-        watts = replace(run.feed.read_twice(at, own), consumed=run.consumed(at))
+        watts = run.feed.read_twice(at, own)
+        if not run.budget.policy.shares_limit:
+            watts = replace(watts, consumed=run.consumed(at))
         if run.schedule is None:
             return watts
         row, ahead = run.schedule.lowest(at, unset), run.schedule.ahead(at)

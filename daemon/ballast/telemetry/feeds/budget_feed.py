@@ -149,6 +149,7 @@ class BudgetFeed:
         if policy.feed is None:
             raise SettingsError(f"power: the policy {policy.name} has no feed. Give it one.")
         self._feed = policy.feed
+        self._shared = policy.shares_limit
         self._below = policy.confirm.below
         self._last: Fraction | None = None
         self._recorded: CsvFeed | None = None
@@ -170,7 +171,8 @@ class BudgetFeed:
     def needs_own(self) -> bool:
         """Whether `read` needs the power that the policy's targets use."""
         consumption = self._feed.consumption
-        return consumption is not None and consumption.of is ConsumptionScope.TOTAL and self._feed.own is None
+        mixed = consumption is not None and consumption.of is ConsumptionScope.TOTAL and self._feed.own is None
+        return mixed and not self._shared
 
     def remember(self, apart: float) -> None:
         """Takes the seconds between samples that were measured before a restart, where they are not known yet."""
@@ -221,6 +223,8 @@ class BudgetFeed:
             return Watts(watts, time, newest=newest, witnessed=witnessed)
         scaled = {name: number * feed.unit.watts for name, number in numbers.items()}
         limit = scaled["limit"] if feed.limit.watts is None else feed.limit.watts * feed.unit.watts
+        if self._shared:
+            return Watts(limit, time, newest=newest, consumed=scaled["consumption"])
         if self.needs_own and own is None:
             return Watts(None, time, "the number of running replicas of the targets is unknown", "unreadable")
         mine = scaled.get("own", own if self.needs_own and own is not None else Fraction(0))
