@@ -127,8 +127,12 @@ class UrlAccess(PolicySection):
 
 
 class FeedSpec(UrlAccess):
-    """Where the watts come from: a Prometheus `query`, a `url` with JSON, a `csv` file, or a `limit` that is shared."""
+    """Where the watts come from: a Prometheus `query`, a `url` with JSON, a `csv` file, or a `limit` that is shared.
 
+    Or they are `watts` that never change.
+    """
+
+    watts: NotNegative | None = None
     query: str | None = None
     freshness: str | None = None
     """A query for the Unix time of the samples, where `timestamp(query)` cannot give it."""
@@ -163,8 +167,11 @@ class FeedSpec(UrlAccess):
 
     @model_validator(mode="after")
     def _whole(self) -> Self:
-        if sum(source is not None for source in (self.query, self.url, self.csv, self.limit)) != 1:
-            raise ValueError("expected one of query, url, csv and limit")
+        sources = {name: getattr(self, name) for name in ("watts", "query", "url", "csv", "limit")}
+        given = [name for name, source in sources.items() if source is not None]
+        if len(given) != 1:
+            both = f"; {' and '.join(given)} are given" if given else ""
+            raise ValueError(f"expected one of watts, query, url, csv and limit{both}")
         if (self.semantics is Semantics.LIMIT_MINUS_CONSUMPTION) != (self.limit is not None):
             raise ValueError("expected limit and consumption with semantics: limit-minus-consumption, and only with it")
         if (self.limit is None) != (self.consumption is None) or (self.own is not None and self.limit is None):
@@ -181,12 +188,18 @@ class FeedSpec(UrlAccess):
             raise ValueError("expected a map whose intensities rise")
         return self
 
-    def watts(self, value: Fraction) -> Fraction:
-        """The budget that a number of the feed stands for."""
+    @property
+    def signed(self) -> bool:
+        """Whether its numbers may be below 0: prices, and what is available."""
+        return self.map is not None or (self.semantics or Semantics.AVAILABLE) is Semantics.AVAILABLE
+
+    def budget(self, value: Fraction) -> Fraction:
+        """The watts that a number of the feed stands for."""
         if self.battery is not None:
             return self.battery.available(value)
         if self.map is None:
-            return value * self.unit.watts
+            # An inverter that takes watts from the grid has none to give: that is an answer.
+            return max(Fraction(0), value) * self.unit.watts
         return next((watts for intensity, watts in self.map if value <= intensity), Fraction(0))
 
 

@@ -57,9 +57,13 @@ def unusable_at(policy: PowerPolicy, interval: Fraction, called: str) -> Iterato
 
 def not_to_run(policy: PowerPolicy) -> Iterator[str]:
     """One sentence for each thing that the daemon needs and offline commands do not."""
-    if policy.feed is None:
-        yield "feed is missing: expected where the available watts come from, such as feed: {query: ...}. Give it."
-    elif policy.feed.query is not None and policy.feed.semantics is None:
+    bounded = policy.energy is not None or (policy.schedule is not None and policy.schedule.priced_as is None)
+    if policy.feed is None and not (bounded and policy.absolute):
+        yield (
+            "feed is missing: expected where the available watts come from, such as feed: {query: ...} or feed: "
+            "{watts: 3300}. Give it; with wattsPerReplica for every member a schedule or an energy is enough."
+        )
+    elif policy.feed is not None and policy.feed.query is not None and policy.feed.semantics is None:
         yield (
             f"feed.semantics is missing: expected one of {', '.join(Semantics)}. State what feed.query means; "
             "most exporters give consumption, which cannot be a budget."
@@ -401,7 +405,7 @@ def _find_shared(policies: Sequence[PowerPolicy]) -> Iterator[str]:
     owners: dict[object, PowerPolicy] = {}
     for one in policies:
         spec = one.feed
-        if spec is None:
+        if spec is None or spec.watts is not None:
             continue
         other = owners.setdefault((spec.query, spec.url, spec.json_path, spec.csv, spec.limit), one)
         if other is not one and one.part_of != other.name and other.part_of != one.name:

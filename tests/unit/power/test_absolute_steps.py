@@ -80,7 +80,11 @@ def test_silence_within_the_last_level_changes_nothing() -> None:
     [("draw", 200 * (1 + Fraction(4, 100))), ("avg_over_time(draw[5m])", 201 * (1 + 2 * Fraction(4, 100)))],
 )
 def test_a_rise_is_due_beyond_the_dead_band_and_later_where_the_feed_is_averaged(query: str, least: Fraction) -> None:
-    feed = {"semantics": "limit-minus-consumption", "limit": {"watts": 1000}, "consumption": {"query": query}}
+    feed = {
+        "semantics": "limit-minus-consumption",
+        "limit": {"watts": 1000},
+        "consumption": {"query": query, "of": "others"},
+    }
     one = absolute({"wattsPerReplica": 1, "max": 500}, feed=feed, deadband=0.04, increase={"window": 60})
     counts = {"ns/t0": 200}
     before = observe(one, ControllerState(), Sample(Fraction(0), Fraction(200), Fraction(0)), counts).state

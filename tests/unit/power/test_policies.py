@@ -126,7 +126,7 @@ def test_an_empty_key_counts_as_unset() -> None:
         ("{}", "nothing to scale"),
         (f"basePower: 100\nnominal: {{watts: 100, replicas: 4}}\n{ONE}", "nominal.watts is 100, basePower 100"),
         ("nominal: {watts: 100, replicas: 0}", "nominal.replicas is 0"),
-        ("feed: {}", "expected one of query, url, csv and limit"),
+        ("feed: {}", "expected one of watts, query, url, csv and limit"),
         ("feed: {query: x, semantics: consumption}", "can be no budget"),
         ("feed: {query: x, semantics: carbon-intensity}", "expected a map"),
         ("feed: {query: x, floorWatts: 0}", "feed.floorWatts is 0"),
@@ -205,9 +205,9 @@ def test_replicas_out_of_bounds_and_half_given_watts_are_warned_of() -> None:
 
 
 def test_a_feed_becomes_watts() -> None:
-    assert FeedSpec(query="x", unit="kW").watts(Fraction(3, 2)) == 1500
+    assert FeedSpec(query="x", unit="kW").budget(Fraction(3, 2)) == 1500
     carbon = FeedSpec(query="x", semantics="carbon-intensity", map=[[100, 2000], [300, 800]])
-    assert [carbon.watts(Fraction(g)) for g in (0, 100, 101, 301)] == [2000, 2000, 800, 0]
+    assert [carbon.budget(Fraction(g)) for g in (0, 100, 101, 301)] == [2000, 2000, 800, 0]
     assert remaining(Fraction(900), Fraction(700), Fraction(500)) == 700
     assert remaining(Fraction(900), Fraction(1700), Fraction(500)) == 0
 
@@ -241,7 +241,7 @@ def test_what_only_looks_like_a_sum_is_not() -> None:
 def test_the_charge_of_a_battery_is_spent_down_to_its_reserve() -> None:
     battery = {"kWh": 10, "over": "4h", "reserve": 0.25, "watts": 1500, "full": 100}
     feed = FeedSpec.model_validate({"query": "soc", "semantics": "state-of-charge", "battery": battery})
-    watts = [float(feed.watts(Fraction(charge))) for charge in (100, 65, 45, 25, 10, 0)]
+    watts = [float(feed.budget(Fraction(charge))) for charge in (100, 65, 45, 25, 10, 0)]
     assert watts == [1500, 1000, 500, 0, 0, 0]
     for wrong in ({"semantics": "available", "battery": battery}, {"semantics": "state-of-charge"}):
         with pytest.raises(SettingsError, match="expected battery"):

@@ -254,7 +254,7 @@ def recorded(policy: PowerPolicy, span: str, step: str, settings: Settings | Non
         else:
             numbers = [exact(value) for value in row]
             scaled = [number * feed.unit.watts for number in numbers]
-            yield Sample(at, feed.watts(numbers[0]) if len(row) == 1 else remaining(*scaled))
+            yield Sample(at, feed.budget(numbers[0]) if len(row) == 1 else remaining(*scaled))
 
 
 def _grid(span: str, step: str) -> tuple[float, float, int]:

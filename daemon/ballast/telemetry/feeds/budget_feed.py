@@ -7,6 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
+from math import ceil
 from pathlib import Path
 from statistics import median
 from threading import Event
@@ -14,8 +15,9 @@ from threading import Event
 from ballast.base.clock import AHEAD, Clock
 from ballast.base.errors import SettingsError, TelemetryError, UsageError
 from ballast.base.metrics import Metrics
+from ballast.power.absolute import feed_for
 from ballast.power.feed_spec import ConsumptionScope, FeedSpec, Schedule, ScheduleRow, Semantics, remaining
-from ballast.power.plausible import Plausibility
+from ballast.power.plausible import Plausibility, drawn_at_most
 from ballast.power.policy import PowerPolicy
 from ballast.power.sections import Need
 from ballast.power.values import exact
@@ -91,17 +93,21 @@ def problems(policy: PowerPolicy) -> Iterator[str]:
     ):
         if part is not None:
             yield from unusable_files(part, name)
-    for query, freshness in _queries(policy.feed):
+    parts = [(policy.feed, "feed"), (policy.consumption, "consumption")]
+    queries = [(query, freshness, key) for part, name in parts for query, freshness, key in _queries(part, name)]
+    if policy.schedule is not None and policy.schedule.query is not None:
+        queries.append((policy.schedule.query, policy.schedule.freshness, "schedule"))
+    for query, freshness, key in queries:
         if freshness is None:
             try:
-                own_timestamp(query)
+                own_timestamp(query, key)
             except SettingsError as error:
                 yield str(error)
 
 
 def asks_prometheus(policy: PowerPolicy) -> bool:
     """Whether any part of the feed is a Prometheus query."""
-    return any(_queries(policy.feed))
+    return any(_queries(policy.feed, "feed"))
 
 
 class OldestAllowed:
@@ -146,9 +152,8 @@ class BudgetFeed:
         metrics: Metrics,
         timeout: float = TIMEOUT,
     ) -> None:
-        if policy.feed is None:
-            raise SettingsError(f"power: the policy {policy.name} has no feed. Give it one.")
-        self._feed = policy.feed
+        # Where a schedule or an energy bounds alone, the feed lets everything draw what it can.
+        self._feed = policy.feed or FeedSpec(watts=Fraction(ceil(feed_for(policy, drawn_at_most(policy)))))
         self._shared = policy.shares_limit
         self._below = policy.confirm.below
         self._last: Fraction | None = None
@@ -160,7 +165,7 @@ class BudgetFeed:
         self._oldest = OldestAllowed(policy)
         self._plausibility = Plausibility(policy)
         self._wires: list[HttpSession] = []
-        self._parts: Mapping[str, Ask] = self._start_queries(policy.feed)
+        self._parts: Mapping[str, Ask] = self._start_queries(self._feed)
 
     @property
     def semantics(self) -> str:
@@ -218,8 +223,8 @@ class BudgetFeed:
         newest = None if latest == time else latest
         numbers = {name: exact(sample.watts) for name, sample in samples.items()}
         if feed.limit is None:
-            watts, seen = feed.watts(numbers[""]), samples[""].witnessed if witness is None else witness.watts
-            witnessed = None if seen is None or (feed.map and witness is None) else max(watts, feed.watts(exact(seen)))
+            watts, seen = feed.budget(numbers[""]), samples[""].witnessed if witness is None else witness.watts
+            witnessed = None if seen is None or (feed.map and witness is None) else max(watts, feed.budget(exact(seen)))
             return Watts(watts, time, newest=newest, witnessed=witnessed)
         scaled = {name: number * feed.unit.watts for name, number in numbers.items()}
         limit = scaled["limit"] if feed.limit.watts is None else feed.limit.watts * feed.unit.watts
@@ -250,15 +255,18 @@ class BudgetFeed:
 
     def _start_queries(self, feed: FeedSpec) -> dict[str, Ask]:
         parts: dict[str, Ask] = {}
+        if feed.watts is not None:
+            constant = float(feed.watts)
+            parts[""] = lambda at: lambda: PowerSample(constant, at)
         if feed.query is not None:
-            parts[""] = self._query(feed.query, feed.freshness, feed.expect_series)
+            parts[""] = self._query(feed.query, feed.freshness, feed.expect_series, signed=feed.signed)
         if feed.url is not None:
             parts[""] = _at_once(self._document(feed, feed.url))
         if feed.csv is not None:
-            self._recorded = CsvFeed(Path(feed.csv), signed=feed.map is not None)
+            self._recorded = CsvFeed(Path(feed.csv), signed=feed.signed)
             parts[""] = _at_once(self._recorded)
         if feed.witness is not None:
-            parts[WITNESS] = self._query(feed.witness.query, feed.witness.freshness, 1)
+            parts[WITNESS] = self._query(feed.witness.query, feed.witness.freshness, 1, signed=feed.signed)
         if feed.limit is not None and feed.limit.query is not None:
             parts["limit"] = self._query(feed.limit.query, feed.limit.freshness, 1)
         if feed.consumption is not None:
@@ -271,11 +279,11 @@ class BudgetFeed:
     def _document(self, feed: FeedSpec, url: str) -> HttpFeed:
         wire = HttpSession(url, part=PART, timeout=self._timeout, access=access(feed, PART), max_body=MAX_BODY)
         self._wires.append(wire)
-        signed = feed.map is not None
+        signed = feed.signed
         get = partial(wire.get, url)
         return HttpFeed(get, self._clock, feed.json_path, time_path=feed.time_path, signed=signed, hidden=wire.hidden)
 
-    def _query(self, query: str, freshness: str | None, expected: int) -> Ask:
+    def _query(self, query: str, freshness: str | None, expected: int, *, signed: bool = False) -> Ask:
         if self._client is None:
             raise UsageError("a power feed asks Prometheus: set BALLAST_PROMETHEUS__URL")
         count = self._metrics.queries
@@ -284,7 +292,7 @@ class BudgetFeed:
             query,
             freshness=freshness,
             expect_series=expected,
-            signed=self._feed.map is not None,
+            signed=signed,
             count=lambda result: count.labels("power", result).inc(),
         ).ask
 
@@ -297,12 +305,14 @@ def _at_once(feed: PowerFeed) -> Ask:
     return ask
 
 
-def _queries(feed: FeedSpec | None) -> Iterator[tuple[str, str | None]]:
+def _queries(feed: FeedSpec | None, called: str) -> Iterator[tuple[str, str | None, str]]:
+    """Each query with its freshness and the key that holds it."""
     if feed is None:
         return
-    for part in (feed, feed.limit, feed.consumption, feed.own, feed.witness):
+    parts = {"limit": feed.limit, "consumption": feed.consumption, "own": feed.own, "witness": feed.witness}
+    for part, key in ((feed, called), *((part, f"{called}.{name}") for name, part in parts.items())):
         if part is not None and part.query is not None:
-            yield part.query, part.freshness
+            yield part.query, part.freshness, key
 
 
 class NeedsReader:

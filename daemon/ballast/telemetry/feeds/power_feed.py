@@ -113,8 +113,9 @@ LONGEST = 200
 """Characters of what is said of an answer."""
 
 _AGGREGATED = re.compile(
-    r"\s*(?:sum|avg|min|max)\s*(?:by\s*\([^()]*\)|without\s*\([^()]*\))?\s*\((?P<selector>[^()]*)\)\s*"
+    r"\s*(?:sum|avg|min|max)\s*(?:by\s*\([^()]*\)|without\s*\([^()]*\))?\s*\((?P<inner>.*)\)\s*", re.DOTALL
 )
+_GROWTH = re.compile(r"\s*(?:rate|increase|irate)\s*\((?P<inner>[^()]*)\[[^\[\]]+\]\s*\)\s*")
 
 
 @dataclass(frozen=True)
@@ -374,17 +375,19 @@ def unix_time(value: Any) -> float:
     return time
 
 
-def own_timestamp(query: str) -> str:
-    """The query for the oldest time of a query's samples. Raises SettingsError where there is none."""
-    if is_plain_selector(query):
-        return f"timestamp({query.strip()})"
-    match = _AGGREGATED.fullmatch(query)
-    if match is not None and is_plain_selector(match["selector"]):
-        return f"min(timestamp({match['selector'].strip()}))"
+def own_timestamp(query: str, key: str = "feed") -> str:
+    """The query for the oldest time of a query's samples; `key` holds it. Raises SettingsError where there is none."""
+    aggregated = _AGGREGATED.fullmatch(query)
+    inner = query if aggregated is None else aggregated["inner"]
+    growth = _GROWTH.fullmatch(inner)
+    selector = inner if growth is None else growth["inner"]
+    if is_plain_selector(selector):
+        times = f"timestamp({selector.strip()})"
+        return times if aggregated is None else f"min({times})"
     raise SettingsError(
-        f"the feed's query {query!r} is neither a selector nor a sum, avg, min or max of one, so the age of its "
-        f"samples cannot be queried; give feed.freshness, a query for their Unix time such as "
-        f"min(timestamp(a_metric)), or record it under a name of its own (a recording rule) and ask for that"
+        f"{key}.query is {query!r}, which is no selector, no rate, increase or irate of one, and no sum, avg, min or "
+        f"max of these, so the age of its samples cannot be queried; give {key}.freshness, a query for their Unix time "
+        "such as min(timestamp(a_metric)), or record it under a name of its own (a recording rule) and ask for that"
     )
 
 

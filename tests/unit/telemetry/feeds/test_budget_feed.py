@@ -73,13 +73,7 @@ def test_series_are_added_up_and_their_number_is_held() -> None:
 
 @pytest.mark.parametrize(
     ("value", "reason"),
-    [
-        (float("nan"), "non_finite"),
-        (float("inf"), "non_finite"),
-        (-1.0, "negative"),
-        ([], "series"),
-        (None, "unreachable"),
-    ],
+    [(float("nan"), "non_finite"), (float("inf"), "non_finite"), ([], "series"), (None, "unreachable")],
 )
 def test_what_is_no_power_is_no_sample(value: Any, reason: str) -> None:
     found = feed(policy({"query": "pv", "semantics": "available"}), Prometheus(pv=value)).read(AT)
@@ -187,11 +181,30 @@ def test_what_others_use_is_taken_from_a_limit() -> None:
     assert feed(policy(queried), prometheus).read(AT).watts == 400
     others = shared(consumption={"query": "draw", "of": "others"})
     assert feed(policy(others), prometheus).read(AT).watts == 200
-    mine = feed(policy(shared(), member={"wattsPerReplica": 50}), prometheus)
+    mine = feed(policy(shared(), member={"wattsPerReplica": 50}, budget="anchor"), prometheus)
     assert mine.needs_own
     assert mine.read(AT, Fraction(400)).watts == 600
     assert "is unknown" in (mine.read(AT).problem or "")
     assert mine.read(AT, Fraction(750)).watts == 900, "never more than the limit"
+
+
+def test_an_absolute_budget_learns_what_others_draw_from_the_meter_under_its_limit() -> None:
+    one = feed(policy(shared(), member={"wattsPerReplica": 50}), Prometheus(draw=700))
+    assert not one.needs_own
+    found = one.read(AT)
+    assert (found.watts, found.consumed) == (900, 700)
+
+
+@pytest.mark.parametrize("value", [-250.0, -0.1, 0.0])
+def test_a_site_that_takes_watts_from_the_grid_has_none_to_give(value: float) -> None:
+    found = feed(policy({"query": "pv", "semantics": "available"}), Prometheus(pv=value)).read(AT)
+    assert (found.watts, found.problem) == (0, None)
+    assert feed(policy(shared(own={"query": "mine"})), Prometheus(draw=value - 1, mine=1)).read(AT).watts is None
+
+
+def test_a_constant_is_as_old_as_it_is_asked_for() -> None:
+    one = feed(policy({"watts": "3.3", "unit": "kW"}))
+    assert one.read(AT) == Watts(Fraction(3300), AT)
 
 
 def test_one_silent_part_makes_the_whole_no_sample_and_is_named() -> None:
@@ -203,7 +216,7 @@ def test_one_silent_part_makes_the_whole_no_sample_and_is_named() -> None:
 def test_a_constant_limit_leads_to_no_swing() -> None:
     """900 W for 100 W of others and replicas of 50 W each, which are added back: 16 replicas, always."""
     prometheus = Prometheus(draw=0)
-    one = feed(policy(shared(), member={"wattsPerReplica": 50}), prometheus)
+    one = feed(policy(shared(), member={"wattsPerReplica": 50}, budget="anchor"), prometheus)
     for replicas in (8, 16, 10, 3, 16):
         prometheus.values["draw"] = 100.0 + 50 * replicas
         assert one.read(AT, Fraction(50 * replicas)).watts == 800

@@ -8,7 +8,15 @@ from responses import RequestsMock
 from ballast.base.errors import SettingsError, SourceUnavailable, UsageError
 from ballast.power.feed_spec import ScheduleSpec
 from ballast.power.policy import PowerPolicy
-from ballast.telemetry.feeds.power_feed import CsvFeed, HttpFeed, PowerSample, PrometheusFeed, compile_path, trace
+from ballast.telemetry.feeds.power_feed import (
+    CsvFeed,
+    HttpFeed,
+    PowerSample,
+    PrometheusFeed,
+    compile_path,
+    own_timestamp,
+    trace,
+)
 from ballast.telemetry.feeds.power_schedule import ScheduleReader, _of_document
 from ballast.telemetry.prometheus_client import PrometheusClient
 from tests.unit.telemetry.fake_prometheus import FakePrometheus, QueryRefused, Series, settings
@@ -58,12 +66,28 @@ def test_without_a_time_there_is_no_sample(wire: RequestsMock) -> None:
     assert sample.watts is None
 
 
-@pytest.mark.parametrize("query", ["sum(a) - sum(b)", "rate(energy_joules_total[5m])", "sum(rate(x[5m]))", "1000"])
+@pytest.mark.parametrize(
+    "query", ["sum(a) - sum(b)", "2 * rate(joules_total[5m])", "sum(delta(x[5m]))", "rate(sum(x)[5m:])", "1000"]
+)
 def test_a_query_that_hides_its_time_is_refused(query: str) -> None:
     client = PrometheusClient(settings())
     with pytest.raises(SettingsError, match="the age of its samples cannot be queried"):
         PrometheusFeed(client, query)
     PrometheusFeed(client, query, freshness="min(timestamp(a))")
+
+
+@pytest.mark.parametrize(
+    ("query", "asked"),
+    [
+        ("rate(energy_joules_total[5m])", "timestamp(energy_joules_total)"),
+        ('sum(rate(kepler_joules_total{mode=~"[a-z]+"}[90s]))', 'min(timestamp(kepler_joules_total{mode=~"[a-z]+"}))'),
+        ("sum by (site) (irate(x_total[2m]))", "min(timestamp(x_total))"),
+        ("max without (rack) (increase(x_total[1h]))", "min(timestamp(x_total))"),
+        ("avg(pdu_watts)", "min(timestamp(pdu_watts))"),
+    ],
+)
+def test_the_age_of_a_rate_is_that_of_its_counter(query: str, asked: str) -> None:
+    assert own_timestamp(query) == asked
 
 
 def http(
