@@ -153,6 +153,8 @@ class FeedSpec(UrlAccess):
     unit: Unit = Unit.WATT
     expect_series: Count = 1
     max_age: Period | None = None
+    max: Positive | None = None
+    """The most that it can give, in its unit: more is no ground for a rise."""
     floor_watts: Positive = DEFAULT_FLOOR
 
     @field_validator("semantics", mode="before")

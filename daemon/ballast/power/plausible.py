@@ -21,6 +21,10 @@ ENDS_WITHIN = 7200
 """Seconds ahead from which on a schedule should have a row."""
 
 MUCH = f"the feed gives more than {FACTOR} times what all targets can draw; check its unit"
+SUDDEN = "the feed gives more than ten times the most of a day; nothing rises by it. Check its unit, or give feed.max"
+ABOVE = "the feed gives more than feed.max; nothing rises by it. Check its unit, or give a higher one"
+IMPOSSIBLE = frozenset((MUCH, SUDDEN, ABOVE))
+"""Doubts about a sample that is no ground for a rise."""
 LITTLE = f"the feed gives less than a part in {FACTOR} of what all targets can draw; check its unit"
 STILL = "the feed has shown the very same watts for six hours; see whether its exporter still measures"
 ENDS = "the schedule has no row later than two hours from now; its last one holds for ever"
@@ -45,6 +49,7 @@ class Plausibility:
     def __init__(self, policy: PowerPolicy) -> None:
         feed = policy.feed
         self._policy = policy
+        self._most = None if feed is None or feed.max is None else feed.max * feed.unit.watts
         self._moves = feed is not None and feed.csv is None and (feed.semantics or Semantics.AVAILABLE).measured
         self._begun: float | None = None
         self._highest = self._day_before = ZERO
@@ -55,11 +60,19 @@ class Plausibility:
         """What cannot be right of valid `watts` at `at` (Unix seconds), as a sentence without numbers that change."""
         if self._begun is None or not 0 <= at - self._begun <= DAY:
             self._begun, self._day_before, self._highest = at, self._highest, watts
-        self._highest = max(self._highest, watts)
+        high = max(self._highest, self._day_before)
+        # Before a day has passed nobody knows what is much: a morning is many times its night.
+        sudden = self._most is None and self._day_before > 0 and watts > 10 * high
+        if not sudden:
+            self._highest = max(self._highest, watts)
         if watts != self._last or at < self._moved:
             self._last, self._moved = watts, at
-        if far_off(self._policy, watts) is MUCH:
+        if self._most is not None and watts > self._most:
+            return ABOVE
+        if self._most is None and far_off(self._policy, watts) is MUCH:
             return MUCH
+        if sudden:
+            return SUDDEN
         # At night a site has little, and that is right: the highest watts of a day count.
         if at - self._begun >= SOON or self._day_before:
             little = far_off(self._policy, max(self._highest, self._day_before))

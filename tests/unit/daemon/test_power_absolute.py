@@ -14,6 +14,7 @@ from ballast.model.workload import Autoscaler, Workload
 from ballast.power.controller_state import Reason
 from ballast.power.feed_spec import Schedule
 from ballast.power.learned_watts import WattsLearner
+from ballast.power.plausible import IMPOSSIBLE
 from ballast.power.sections import Need
 from ballast.power.verification import SAMPLES
 from ballast.telemetry.feeds.budget_feed import Watts
@@ -358,6 +359,29 @@ def test_a_further_fall_is_carried_out_though_the_last_one_had_no_effect() -> No
     for _ in range(20):
         measured(one, 300, 200)
     assert one.total == 5, "nothing rises meanwhile"
+
+
+@pytest.mark.parametrize("doubt", sorted(IMPOSSIBLE))
+def test_nothing_rises_by_watts_that_cannot_be_and_a_fall_is_as_fast(doubt: str) -> None:
+    one = power_run({}, {})
+    one.run([200.0] * 2)
+    for watts in (40_000, 90_000):
+        one.at += 15
+        sample = Watts(Fraction(watts), WALL + one.at, doubt=doubt)
+        one.budget.cycle(TickContext(Fraction(one.at), WALL + one.at), sample)
+    assert one.total == 20
+    one.run([100.0] * 3)
+    assert one.total == 10
+
+
+def test_nothing_rises_while_a_schedule_that_may_bound_has_never_been_read() -> None:
+    one = power_run({}, {}, schedule={"csv": "gone.csv"})
+    for watts in (200, 400, 400, 400, 100, 100):
+        one.at += 15
+        sample = Watts(Fraction(watts), WALL + one.at, schedule_problem="the schedule cannot be read")
+        one.budget.cycle(TickContext(Fraction(one.at), WALL + one.at), sample)
+        assert one.total == (20 if watts > 100 else one.total)
+    assert one.total == 10
 
 
 def test_pods_that_take_long_to_end_are_no_missing_effect() -> None:

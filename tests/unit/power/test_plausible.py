@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ballast.power.feed_spec import Schedule
-from ballast.power.plausible import ENDS, LITTLE, MUCH, STILL, Plausibility, doubts, small_rows
+from ballast.power.plausible import ABOVE, ENDS, LITTLE, MUCH, STILL, SUDDEN, Plausibility, doubts, small_rows
 from ballast.power.policy import PowerPolicy
 from tests.worlds.power import examples, policy
 
@@ -35,6 +35,23 @@ def test_nights_are_no_other_unit() -> None:
         watts = Fraction(4000 + quarter) if 8 <= hour < 16 else Fraction(quarter % 7)
         if quarter > 4 * 8:
             assert sun.see(at, watts) is None
+
+
+def test_more_than_ten_times_the_most_of_a_day_is_told_and_moves_that_no_further() -> None:
+    feed = Plausibility(site())
+    for quarter in range(4 * 25):
+        assert feed.see(900.0 * quarter, Fraction(1000 + quarter)) is None
+    assert feed.see(25 * HOUR, Fraction(10_990)) is None
+    for number, watts in enumerate((109_901, 150_000, 400_000)):
+        assert feed.see(25 * HOUR + 30.0 * number, Fraction(watts)) == SUDDEN
+    assert feed.see(25 * HOUR + 300, Fraction(1200)) is None
+
+
+def test_the_most_that_a_feed_can_give_may_be_told() -> None:
+    one = Plausibility(site(max=8, unit="kW"))
+    assert one.see(0, Fraction(8000)) is None
+    assert one.see(30, Fraction(8001)) == ABOVE
+    assert Plausibility(site(max=10_000_000)).see(0, Fraction(5_000_000)) is None
 
 
 @examples

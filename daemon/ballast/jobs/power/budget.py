@@ -34,6 +34,7 @@ from ballast.power.autoscaled import unmet_demand
 from ballast.power.controller import is_emergency, observe, resumed, review_plan
 from ballast.power.controller_state import ControllerResult, ControllerState, PowerPlan, Reason, Sample
 from ballast.power.learned_watts import WattsLearner
+from ballast.power.plausible import IMPOSSIBLE
 from ballast.power.policy import PowerPolicy
 from ballast.power.sections import Need, NoEffect
 from ballast.power.values import exact
@@ -297,7 +298,7 @@ class PolicyController:
             sample = replace(sample, leaving=leaving_watts(policy, inputs.statuses, counts))
         needed = {name: need.least for name, need in inputs.needs.items()}
         result = observe(policy, before, sample, counts, needed, inputs.autoscaled)
-        if (inputs.missed is not None and inputs.missed.stops) or self._over(watts):
+        if (inputs.missed is not None and inputs.missed.stops) or not self._may_rise(watts):
             result = _without_rise(policy, result, counts)
         self._limit = _limit(result, self._limit)
         foreign = sum(counts.get(name, count) != count for name, count in before.last.items()) if begun else 0
@@ -317,11 +318,20 @@ class PolicyController:
         """What the policy's own targets draw, as far as the meter shows them alone."""
         return None if self.policy.shares_limit else watts.consumed
 
-    def _over(self, watts: Watts) -> bool:
-        """Whether the meter is above what is allowed: then nothing rises, whatever is believed of replicas."""
+    def _may_rise(self, watts: Watts) -> bool:
+        """Nothing rises, whatever is believed of replicas, while the meter is above what is allowed.
+
+        Nor by a sample that cannot be, nor while a schedule that may bound is not known.
+        """
+        spec = self.policy.schedule
+        unknown = spec is not None and spec.priced_as is None and watts.forecast is None
+        if not self.policy.absolute:
+            return True
+        if watts.doubt in IMPOSSIBLE or unknown:
+            return False
         allowed = min((known for known in (watts.watts, watts.bound) if known is not None), default=None)
         drawn = watts.consumed
-        return self.policy.absolute and allowed is not None and drawn is not None and drawn > allowed
+        return allowed is None or drawn is None or drawn <= allowed
 
     def _unbound(self, inputs: Inputs) -> Mapping[str, int]:
         """Replicas that no node takes; a dry run does not follow them."""

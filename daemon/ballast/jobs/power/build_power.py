@@ -177,8 +177,8 @@ def _run(
     )
     average = Average(_consumption_range(policy))
     own = partial(_average_own_watts, budget, actuators, average, clock) if feed.needs_own else lambda: None
-    schedule = None if policy.schedule is None else ScheduleReader(policy, client)
     keys = None if shadow else context.state
+    schedule = None if policy.schedule is None else ScheduleReader(policy, client, keys)
     if policy.consumption is None:
         return PolicyRun(budget, feed, own, schedule, keys=keys)
     drawn = BudgetFeed(policy.model_copy(update={"feed": policy.consumption}), client, clock, metrics)

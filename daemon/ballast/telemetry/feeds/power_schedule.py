@@ -1,16 +1,16 @@
 """Reads the schedule of a power policy; the last one that could be read stays."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 import structlog
 from jmespath.parser import ParsedResult
 
-from ballast.base.errors import NOT_JSON, TelemetryError, UsageError
+from ballast.base.errors import NOT_JSON, ClusterError, TelemetryError, UsageError
 from ballast.power.feed_spec import DAY, Schedule, ScheduleRow, ScheduleSpec
 from ballast.power.plausible import small_rows
 from ballast.power.policy import PowerPolicy
@@ -21,6 +21,12 @@ from ballast.telemetry.prometheus_client import PrometheusClient
 
 PART = "the schedule's "
 
+KEY = "power.schedule."
+"""Before the name of a policy: its rows of the next day."""
+
+MOST = 300
+"""Rows that are saved; a day of five minutes each has 288."""
+
 EVERY = 60.0
 """Seconds between two reads."""
 
@@ -28,6 +34,14 @@ LONGEST_ID = 100
 """Characters of an event's id that are kept."""
 
 log = structlog.get_logger("ballast.power")
+
+
+class Keys(Protocol):
+    """What is kept over restarts. Both raise ClusterError."""
+
+    def read(self) -> Mapping[str, str]: ...
+
+    def update(self, change: Callable[[Mapping[str, str]], Mapping[str, str]], *, reason: str) -> object: ...
 
 
 def recorded_schedule(policy: PowerPolicy) -> Schedule | None:
@@ -39,7 +53,11 @@ def recorded_schedule(policy: PowerPolicy) -> Schedule | None:
 class ScheduleReader:
     """The upper bound at any time. Nothing is raised for a schedule that cannot be read: the last one stays."""
 
-    def __init__(self, policy: PowerPolicy, client: PrometheusClient | None) -> None:
+    def __init__(self, policy: PowerPolicy, client: PrometheusClient | None, keys: Keys | None = None) -> None:
+        """`keys` keep the rows of the next day over restarts; None: nothing does."""
+        self._keys, self._key = keys, f"{KEY}{policy.name}"
+        self._saved: bytes | None = None
+        self._recalled = False
         self._policy, self._spec = policy, policy.schedule
         self._ends = policy.schedule is not None and policy.schedule.query is None
         self.doubt: str | None = None
@@ -67,10 +85,41 @@ class ScheduleReader:
             except (TelemetryError, UsageError, ValueError) as error:
                 self.problem = f"the schedule cannot be read: {error}"
                 log.warning("a power schedule cannot be read; the last one stays", problem=str(error))
+                self._recall()
+                if self._recalled:
+                    self.problem = f"{self.problem}; the rows that were saved before the start are in force"
+            self._remember(at)
         if self.known is None:
             return None
         rows = (self.known.lowest(exact(time), self._spec.lead) for time in {at, at if unset is None else unset})
         return min((row for row in rows if row is not None), key=lambda row: row.watts, default=None)
+
+    def _remember(self, at: float) -> None:
+        """Saves the rows of the next day, where they are others: a promise outlives the process that was told it."""
+        rows = [[str(row.time), str(row.watts), row.id, row.ramp and str(row.ramp)] for row in self.ahead(at)[:MOST]]
+        text = msgspec.json.encode(rows)
+        # A query tells one number anew at each read.
+        if self._keys is None or not self._ends or self.known is None or self.known.priced or text == self._saved:
+            return
+        try:
+            self._keys.update(lambda data: {**data, self._key: text.decode()}, reason="the power schedule ahead")
+            self._saved = text
+        except ClusterError as error:
+            log.warning("the rows of a power schedule cannot be saved", problem=str(error))
+
+    def _recall(self) -> None:
+        """Goes by the saved rows, where nothing has been read since the start."""
+        if self.known is not None or self._keys is None:
+            return
+        try:
+            text = self._keys.read().get(self._key)
+            rows = [] if text is None else msgspec.json.decode(text, type=list[tuple[str, str, str | None, str | None]])
+            known = [(Fraction(at), Fraction(watts), name, ramp and Fraction(ramp)) for at, watts, name, ramp in rows]
+        except (ClusterError, ValueError, ZeroDivisionError, *NOT_JSON) as error:
+            log.warning("the saved rows of a power schedule cannot be read", problem=str(error))
+            return
+        if known:
+            self.known, self._recalled = Schedule.of(known), True
 
     def _take(self, schedule: Schedule, at: Fraction) -> None:
         """Raises ValueError for one without rows ahead where the last one has some."""
@@ -78,6 +127,7 @@ class ScheduleReader:
         if self._ends and last is not None and schedule.rows[-1].time <= at < last.rows[-1].time:
             until = datetime.fromtimestamp(float(last.rows[-1].time), UTC)
             raise ValueError(f"its rows ahead are gone, which went until {until:%Y-%m-%d %H:%M} UTC")
+        self._recalled = False
         self.known, self.problem, self.doubt = schedule, None, small_rows(self._policy, schedule)
 
     def ahead(self, at: float) -> tuple[ScheduleRow, ...]:

@@ -21,6 +21,7 @@ from ballast.telemetry.feeds.power_schedule import ScheduleReader, _of_document
 from ballast.telemetry.prometheus_client import PrometheusClient
 from tests.unit.telemetry.fake_prometheus import FakePrometheus, QueryRefused, Series, settings
 from tests.worlds.clock import FakeClock
+from tests.worlds.power_run import CrashPoint, Keys
 
 AT = 1_700_000_000.0
 
@@ -205,11 +206,40 @@ def test_the_newest_row_that_is_not_in_the_future(tmp_path: Path) -> None:
     assert reader.read(99).watts == 3.0
 
 
-def scheduled(tmp_path: Path, text: str) -> ScheduleReader:
+def scheduled(tmp_path: Path, text: str, keys: Keys | None = None) -> ScheduleReader:
     path = tmp_path / "events.csv"
     path.write_text(text)
     one = PowerPolicy.model_validate({"schedule": {"csv": str(path)}, "independents": [{"ref": "ns/a", "max": 1}]})
-    return ScheduleReader(one, None)
+    return ScheduleReader(one, None, keys)
+
+
+@pytest.mark.parametrize("broken", ["", "<html>Log in</html>", "time,watts\n", "time,watts\n600,n/a\n", None])
+def test_a_promise_outlives_the_process_that_was_told_it(tmp_path: Path, broken: str | None) -> None:
+    keys = Keys(CrashPoint())
+    told = scheduled(tmp_path, "time,watts,id,ramp\n0,5000,,\n600,1300,grid-7,120\n4200,5000,,\n", keys)
+    assert [told.lowest(at).watts for at in (0, 700)] == [5000, 1300]  # type: ignore[union-attr]
+    assert keys.writes == 2, "the row that has passed is not kept"
+    again = scheduled(tmp_path, broken or "", keys)
+    if broken is None:
+        (tmp_path / "events.csv").unlink()
+    for at, watts, name in ((760, 1300, "grid-7"), (4100, 1300, "grid-7"), (4260, 1420, "grid-7"), (9000, 5000, None)):
+        row = again.lowest(at)
+        assert row is not None
+        assert (row.watts, row.id) == (watts, name)
+        assert "the rows that were saved before the start are in force" in (again.problem or "")
+    (tmp_path / "events.csv").write_text("time,watts\n0,7000\n")
+    row = again.lowest(9060)
+    assert row is not None
+    assert (row.watts, again.problem) == (7000, None)
+
+
+@pytest.mark.parametrize("saved", ["", "[", '[["x","1",null,null]]', '[["1","1/0",null,null]]', "[[1,2]]", "{}"])
+def test_saved_rows_that_cannot_be_read_are_none(tmp_path: Path, saved: str) -> None:
+    keys = Keys(CrashPoint())
+    keys.data = {"power.schedule.power": saved}
+    reader = scheduled(tmp_path, "nothing", keys)
+    assert reader.lowest(0) is None
+    assert (reader.problem or "").startswith("the schedule cannot be read")
 
 
 def test_rows_of_a_schedule_may_have_an_id_and_a_ramp(tmp_path: Path) -> None:
