@@ -12,6 +12,7 @@ from ballast.cluster.write import Result, Write, WriteOutcome, WriteTarget
 from ballast.jobs.power.budget import PolicyController
 from ballast.jobs.power.store import PowerStore
 from ballast.jobs.power.tick_report import TickContext, TickReport
+from ballast.model.stamps import Stamps
 from ballast.power.policy import PowerPolicy
 from ballast.power.sections import Need
 from ballast.power.values import INT32
@@ -59,6 +60,12 @@ class Keys:
         if self.unreadable:
             raise ClusterError("the API server cannot be reached")
         return dict(self.data)
+
+    def stamps(self, key: str) -> Stamps:
+        return Stamps()
+
+    def begin_anew(self, key: str, text: str, error: Exception) -> None:
+        """Nobody reads what it was."""
 
     def update(self, change: Callable[[dict[str, str]], Mapping[str, str]], *, reason: str) -> WriteOutcome:
         wanted = dict(change(dict(self.read())))

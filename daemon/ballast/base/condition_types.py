@@ -301,6 +301,11 @@ CONDITION_TYPES: Mapping[str, ConditionType] = {
         "ConfigMap ballast-state is older than what the Lease knows; until their time is over, rates count as used up.",
         "Find who restored it (a backup, GitOps, `kubectl replace`), and leave ballast-state out there.",
     ),
+    "StateAheadOfTime": ConditionType(
+        "ballast-state has times of the future",
+        "ConfigMap ballast-state has times that are later than now; each counts as the time when it was read.",
+        "Compare the clocks of this node and of the one where Ballast ran before (`timedatectl`).",
+    ),
     "StateNotSaved": ConditionType(
         "ballast-state cannot be saved",
         "ConfigMap ballast-state cannot be written.",

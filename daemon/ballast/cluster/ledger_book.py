@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from ballast.base.clock import Clock
 from ballast.cluster.state import StateStore
 from ballast.cluster.write import WriteOutcome
-from ballast.model.ledger import HOUR, Ledger, together
+from ballast.model.ledger import Ledger, together
 
 KEY = "ledger"
 """Of `ballast-state`."""
@@ -24,6 +24,16 @@ OBSERVATIONS = 240
 
 HOT, LABELS = "hot", "labels"
 """Keys of `until`: up to which snapshot hot nodes and label patches are counted."""
+
+
+def saved_ledger(state: StateStore, keys: Mapping[str, str], key: str) -> Ledger:
+    """The ledger under one of the `keys` of `ballast-state`. One that cannot be read begins anew: nothing is decided
+    by it."""
+    try:
+        return Ledger.decode(keys[key], state.stamps(key)) if key in keys else Ledger()
+    except (ValueError, RecursionError) as error:
+        state.begin_anew(key, keys[key], error)
+        return Ledger()
 
 
 class LedgerBook:
@@ -106,7 +116,7 @@ class LedgerBook:
         with self._loading:
             if self._ledger is not None:
                 return
-            ledger = Ledger.of(self._state.read().get(KEY))
+            ledger = saved_ledger(self._state, self._state.read(), KEY)
             with self._lock:
                 ledger.absorb(self._early)
                 ledger.until.update(self._early.until)
@@ -116,10 +126,8 @@ class LedgerBook:
         """With the lock held: what was observed after what is counted already."""
         if self._ledger is None or not self._seen:
             return
-        ledger, newest = self._ledger, max(time for time, *_ in self._seen)
+        ledger = self._ledger
         until = ledger.until.get(HOT, -math.inf)
-        if until > newest + HOUR:  # A clock was ahead.
-            until = -math.inf
         for time, hot, would in sorted(self._seen, key=lambda seen: seen[0]):
             if time <= until:
                 continue

@@ -2,16 +2,20 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 
 import msgspec
+import structlog
 
-from ballast.base.clock import Clock, SystemClock
+from ballast.base.clock import AHEAD, Clock, SystemClock
 from ballast.base.errors import NOT_JSON, ClusterError, NotFound
 from ballast.cluster.client import KubeApi
 from ballast.cluster.objects import wire
 from ballast.cluster.write import Result, Write, WriteOutcome, WriteTarget, object_path
 from ballast.cluster.writer import Writer
+from ballast.model.stamps import Stamps
 
+_log = structlog.get_logger("state")
 _decoder = msgspec.json.Decoder(wire.ConfigMap)
 
 
@@ -76,6 +80,9 @@ CHUNK = 100_000
 INDEX = "parts"
 SAVES, SET_BACK = "saves", "set-back"
 """Keys: how often the state was saved, and when it was last found set back (Unix seconds)."""
+
+UNREADABLE = "unreadable."
+"""Before the name of a key: its value as it was when it could not be read, kept for people."""
 
 _STAMPS = (SAVES, SET_BACK)
 _RESERVED = ("schema", INDEX, *_STAMPS)
@@ -214,13 +221,26 @@ class StateAge:
         self.saves = 0
 
     def see(self, text: str | None) -> int:
-        """What a Lease or a ConfigMap says; 0 where that is no count."""
-        saves = int(text) if text and text.isascii() and text.isdecimal() and len(text) <= _LONGEST_COUNT else 0
+        """What a Lease or a ConfigMap says; 0 where that is no count that saving can have come to."""
+        saves = _number(text) or 0
+        saves = saves if saves <= MOST_SAVES else 0
         self.saves = max(self.saves, saves)
         return saves
 
+    @property
+    def next(self) -> str:
+        """The count of the next save, which can be read again whatever this one is."""
+        return str(min(self.saves + 1, MOST_SAVES))
 
-_LONGEST_COUNT = 15
+
+MOST_SAVES = 10**12
+"""A save a second for 30,000 years."""
+
+_DIGITS = 15
+
+
+def _number(text: str | None) -> int | None:
+    return int(text) if text and text.isascii() and text.isdecimal() and len(text) <= _DIGITS else None
 
 
 class StateStore:
@@ -241,10 +261,39 @@ class StateStore:
         self.set_back: float | None = None
         """When the state was last found set back, Unix seconds."""
         self._noticed = 0
+        self.ahead: dict[str, tuple[float, str]] = {}
+        """{key: (Unix time, sentence)} of those that held times later than then."""
+        self._unreadable: dict[str, str] = {}
 
     def read(self) -> Mapping[str, str]:
         """Its keys, without `schema`; empty where there is none. Raises ClusterError."""
         return self._read().keys
+
+    def stamps(self, key: str) -> Stamps:
+        """Reads the times in the value of a key, as of now. The first that is later than now is told."""
+        now = self._clock.wall()
+
+        def tell(at: float) -> None:
+            if at <= now + AHEAD or key in self.ahead:
+                return
+            sentence = (
+                f"key {key} of ConfigMap {self._namespace}/{NAME} has times later than now, such as {_stamp(at)}; "
+                f"they count as {_stamp(now)}"
+            )
+            self.ahead[key] = now, sentence
+            _log.warning(sentence)
+
+        return Stamps(now, tell)
+
+    def begin_anew(self, key: str, text: str, error: Exception) -> None:
+        """Says that the value of a key cannot be read. The next save that replaces it keeps it under another name."""
+        if self._unreadable.get(key) != text:
+            self._unreadable[key] = text
+            _log.warning(
+                f"key {key} of ConfigMap {self._namespace}/{NAME} cannot be read and begins anew; what it held stays "
+                f"under {UNREADABLE}{key}",
+                error=str(error),
+            )
 
     def check_age(self) -> None:
         """Notices a state that was set back while nothing else reads it. Raises ClusterError."""
@@ -266,16 +315,15 @@ class StateStore:
 
     def _once(self, change: Callable[[dict[str, str]], Mapping[str, str]], reason: str) -> WriteOutcome:
         stored = self._read()
-        keys = dict(change(dict(stored.keys)))
+        keys = {**change(dict(stored.keys))}
+        keys |= self._replaced(stored.keys, keys)
         if size(keys) > WHOLE:
             stored = _StoredState(stored.main, self._all_parts(stored.parts), stored.keys)
         layout = lay_out(keys, stored.main.data, stored.data)
         if layout is None:
             return self._writer.record(self._refuse(keys, stored, reason))
         before = stored.main.data
-        stamps = {SAVES: str(self._age.saves + 1)} | (
-            {} if self.set_back is None else {SET_BACK: f"{self.set_back:.0f}"}
-        )
+        stamps = {SAVES: self._age.next} | ({} if self.set_back is None else {SET_BACK: f"{self.set_back:.0f}"})
         if layout.main == _unstamped(before) and stamps.get(SET_BACK) == before.get(SET_BACK):
             return WriteOutcome(self._writing(0, stored.main, layout.main, reason), Result.DONE, "nothing to change")
         for number, data in layout.parts.items():
@@ -289,6 +337,11 @@ class StateStore:
             for number, part in stored.parts.items():
                 self._writer.submit(self._writing(number, part, {}, "the state is in one ConfigMap again"))
         return outcome
+
+    def _replaced(self, before: Mapping[str, str], after: Mapping[str, str]) -> dict[str, str]:
+        """What could not be read and would be overwritten, under other names."""
+        unread = self._unreadable.items()
+        return {f"{UNREADABLE}{key}": text for key, text in unread if before.get(key) == text != after.get(key)}
 
     def _writing(self, number: int, before: ConfigMapStore, data: Mapping[str, str], reason: str) -> Write:
         content = ConfigMapStore(data, before.version)
@@ -333,9 +386,10 @@ class StateStore:
         ) from missing
 
     def _judge_age(self, data: Mapping[str, str], known: int) -> None:
-        earlier = data.get(SET_BACK, "")
-        if earlier.isdecimal() and len(earlier) <= _LONGEST_COUNT:
-            self.set_back = max(float(earlier), self.set_back or 0.0)
+        earlier = _number(data.get(SET_BACK))
+        # A time of the future counts as now, once: it is not moved on at each look.
+        if earlier is not None and (self.set_back is None or earlier <= self._clock.wall()):
+            self.set_back = max(self.stamps(SET_BACK).past(earlier), self.set_back or 0.0)
         if self._age.see(data.get(SAVES)) < known and (self.set_back is None or known > self._noticed):
             self.set_back, self._noticed = self._clock.wall(), known
 
@@ -346,3 +400,10 @@ class StateStore:
 
     def _all_parts(self, known: Mapping[int, ConfigMapStore]) -> dict[int, ConfigMapStore]:
         return {number: known.get(number) or self._part(number) for number in range(1, PARTS + 1)}
+
+
+def _stamp(time: float) -> str:
+    try:
+        return f"{datetime.fromtimestamp(time, UTC):%Y-%m-%d %H:%M} UTC"
+    except (ValueError, OverflowError, OSError):
+        return f"{time:g} s since 1970"

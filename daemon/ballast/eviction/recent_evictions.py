@@ -9,6 +9,7 @@ import msgspec
 from ballast.eviction.facts import WorkloadKey
 from ballast.eviction.history import History
 from ballast.model.duration import DAY
+from ballast.model.stamps import Stamps
 
 MOST = 4000
 """Evictions that are remembered; without limits of one's own it is a tenth of that."""
@@ -245,8 +246,9 @@ class RecentEvictions:
         return msgspec.json.encode(saved).decode()
 
     @classmethod
-    def decode(cls, text: str) -> RecentEvictions:
+    def decode(cls, text: str, stamps: Stamps | None = None) -> RecentEvictions:
         """Raises ValueError for what `encode` does not write."""
+        stamps = stamps or Stamps()
         saved = _decoder.decode(text)
         memory = cls()
         planners = {number: name for name, numbers in saved.planners.items() for number in numbers}
@@ -256,14 +258,25 @@ class RecentEvictions:
                 raise ValueError(f"eviction of {uid} names a node or a workload that is not listed")
             key = saved.workloads[workload] if workload >= 0 else None
             planner, own_rate = planners.get(row, ""), rates.get(row, "")
-            memory.add(PastEviction(at, uid, saved.nodes[node], key, at_once, planner=planner, own_rate=own_rate))
-        memory._rests = {rest.workload: rest for rest in saved.rests}
-        memory._returned = dict(saved.returned)
+            past, source = stamps.past(at), saved.nodes[node]
+            memory.add(PastEviction(past, uid, source, key, at_once, planner=planner, own_rate=own_rate))
+        memory._rests = {
+            rest.workload: msgspec.structs.replace(rest, until=stamps.end(rest.until, STOP_FOR)) for rest in saved.rests
+        }
+        memory._returned = {key: stamps.past(at) for key, at in saved.returned}
         memory._restarts = dict(saved.restarts)
-        memory._ineffective = {(failure.node, failure.resource): failure for failure in saved.ineffective}
-        memory._late = dict(saved.late)
-        memory.stopped = dict(saved.stopped)
-        memory.probed = dict(saved.probed)
+        memory._ineffective = {
+            (failure.node, failure.resource): msgspec.structs.replace(
+                failure, until=stamps.end(failure.until, _doubled(STOP_FOR, failure.times, DAY))
+            )
+            for failure in saved.ineffective
+        }
+        memory._late = {key: stamps.past(at) for key, at in saved.late}
+        memory.stopped = {
+            kind: msgspec.structs.replace(stop, until=stamps.end(stop.until, STOP_FOR))
+            for kind, stop in saved.stopped.items()
+        }
+        memory.probed = {name: stamps.past(at) for name, at in saved.probed.items()}
         return memory
 
 

@@ -7,6 +7,8 @@ from collections.abc import Iterable
 
 import msgspec
 
+from ballast.model.stamps import Stamps
+
 HOUR, DAY = 3600, 86_400
 HOURS, DAYS = 48, 90
 """Complete hours and days that are kept beside the present ones."""
@@ -99,25 +101,20 @@ class Ledger:
         return msgspec.json.encode(_Stored(hours, days, self.until if until else {})).decode()
 
     @classmethod
-    def decode(cls, text: str) -> Ledger:
-        """Raises ValueError for what `encode` does not write."""
+    def decode(cls, text: str, stamps: Stamps | None = None) -> Ledger:
+        """Raises ValueError for what `encode` does not write. Rows of the future count to the present ones."""
+        stamps = stamps or Stamps()
         stored = _decoder.decode(text)
         ledger = cls()
-        ledger.until = stored.until
+        ledger.until = {name: stamps.past(at) for name, at in stored.until.items()}
         for length, rows in ((HOUR, stored.hours), (DAY, stored.days)):
             for row in rows:
                 if row.begin % length:
                     raise ValueError(f"{row.begin} is no begin of {length} seconds")
+                begin = stamps.past(row.begin)
+                row.begin = row.begin if begin == row.begin else math.floor(begin / length) * length
                 ledger._put(length, row)
         return ledger
-
-    @classmethod
-    def of(cls, text: str | None) -> Ledger:
-        """As `decode`; what is missing or cannot be read begins anew, because nothing is decided by it."""
-        try:
-            return cls.decode(text) if text else cls()
-        except (ValueError, RecursionError):
-            return cls()
 
     def _put(self, length: int, row: LedgerRow) -> None:
         rows = self._rows[length]

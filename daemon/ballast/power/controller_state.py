@@ -16,6 +16,7 @@ from typing import Any, Self
 import msgspec
 
 from ballast.base.errors import NOT_JSON
+from ballast.model.stamps import Stamps
 from ballast.power.estimator import Doubt
 from ballast.power.feed_spec import Schedule
 from ballast.power.values import exact
@@ -184,6 +185,10 @@ class FeedHistory:
         return next(low for end, low in self.lows if end > at - length or end == at)
 
 
+DECIDED_FOR = 3600.0
+"""Seconds for which watts are decided at most."""
+
+
 @dataclass(frozen=True, slots=True)
 class EnergyMeter:
     """What was used in a period that began at `since`: joules until `at` (seconds), and what that leaves for now."""
@@ -296,6 +301,26 @@ class ControllerState:
         energy = None if self.energy is None else self.energy.coarse()
         measured = None if self.measured is None else self.measured.pace()
         return replace(self, seen=None, measured=measured, window=None, alarm=None, history=None, energy=energy)
+
+    def read_at(self, stamps: Stamps) -> ControllerState:
+        """The state as it counts when it is read: no step was made and no energy planned later than now."""
+
+        def past(at: Fraction) -> Fraction:
+            known = stamps.past(float(at))
+            return at if known == float(at) else exact(known)
+
+        ramp, energy = self.ramp, self.energy
+        if energy is not None:
+            expires = stamps.end(float(energy.expires), DECIDED_FOR)
+            late = expires != float(energy.expires)
+            energy = replace(energy, since=past(energy.since), at=past(energy.at))
+            energy = replace(energy, expires=energy.at) if late else energy
+        return replace(
+            self,
+            stepped={name: past(at) for name, at in self.stepped.items()},
+            ramp=None if ramp is None else replace(ramp, stepped=past(ramp.stepped)),
+            energy=energy,
+        )
 
     def settled(self) -> ControllerState:
         """The state in STABLE, without window and ramp; the reference stays."""

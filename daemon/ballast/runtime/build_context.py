@@ -131,6 +131,9 @@ class StateAgeReport:
                 f"until {until}"
             )
         context.conditions.report("StateRolledBack", "OlderCopy", message)
+        # A key was saved again by then, or its times are over.
+        ahead = [text for at, text in context.state.ahead.values() if context.clock.wall() - at < self._spent_for]
+        context.conditions.report("StateAheadOfTime", "LaterThanNow", "; ".join(ahead))
 
 
 def _stamp(time: float) -> str:

@@ -4,8 +4,8 @@ from collections.abc import Callable, Sequence
 
 from ballast.actuation.eviction.records import TALLY
 from ballast.answers.ledger_answer import LedgerAnswer, LedgerEntry
-from ballast.cluster import ledger_book
 from ballast.cluster.context import Context
+from ballast.cluster.ledger_book import KEY, saved_ledger
 from ballast.model.ledger import Ledger, LedgerRow, together
 
 READ_EVERY = 5.0
@@ -32,13 +32,14 @@ class LedgerReader:
         if not context.leadership.is_leader():
             return self._saved()
         counted, tally = context.ledger.current(), self._tally()
-        return together([counted, Ledger.of(context.state.read().get(TALLY)) if tally is None else tally])
+        return together([counted, saved_ledger(context.state, context.state.read(), TALLY) if tally is None else tally])
 
     def _saved(self) -> Ledger:
         now = self._context.machine_clock.monotonic()
         if self._read is None or now - self._read[0] >= READ_EVERY:
-            keys = self._context.state.read()
-            self._read = now, together([Ledger.of(keys.get(key)) for key in (ledger_book.KEY, TALLY)])
+            state = self._context.state
+            keys = state.read()
+            self._read = now, together([saved_ledger(state, keys, key) for key in (KEY, TALLY)])
         return self._read[1]
 
 

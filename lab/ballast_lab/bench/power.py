@@ -28,6 +28,7 @@ from ballast.jobs.power.policy_conditions import PowerEvents
 from ballast.jobs.power.power_job import PolicyRun, PowerJob
 from ballast.jobs.power.store import PowerStore
 from ballast.jobs.power.tick_report import TickContext
+from ballast.model.stamps import Stamps
 from ballast.power.allocation import AllocationTarget, allocate
 from ballast.power.controller import observe
 from ballast.power.controller_state import ControllerState, Reason, Sample
@@ -268,6 +269,12 @@ class Kept:
 
     def read(self) -> dict[str, str]:
         return dict(self.data)
+
+    def stamps(self, key: str) -> Stamps:
+        return Stamps()
+
+    def begin_anew(self, key: str, text: str, error: Exception) -> None:
+        """Nobody reads what it was."""
 
     def update(self, change: Callable[[dict[str, str]], Mapping[str, str]], *, reason: str) -> SimpleNamespace:
         self.data = dict(change(dict(self.data)))

@@ -34,6 +34,7 @@ from ballast.model import devices, duration, selector
 from ballast.model.load_limits import quantity
 from ballast.model.node import Node
 from ballast.model.pod import Pod
+from ballast.model.stamps import Stamps
 from ballast.power.feed_spec import ScheduleSpec
 from ballast.publishing.node_keys import window_end
 from ballast.scoring import crane
@@ -117,6 +118,12 @@ class _Keep:
 
     def read(self) -> dict[str, str]:
         return dict(self._keys)
+
+    def stamps(self, key: str) -> Stamps:
+        return Stamps(NOW)
+
+    def begin_anew(self, key: str, text: str, error: Exception) -> None:
+        """Fuzzing begins anew with each case."""
 
 
 class _Scheduling:

@@ -1,6 +1,6 @@
 """The leader's counts beside evictions, in `ballast-state`, through changes of leader."""
 
-from ballast.cluster.ledger_book import SAVE_EVERY, UNCHANGED, LedgerBook
+from ballast.cluster.ledger_book import SAVE_EVERY, UNCHANGED, LedgerBook, saved_ledger
 from ballast.cluster.state import StateStore
 from ballast.model.ledger import Ledger
 from tests.worlds.clock import FakeClock
@@ -12,16 +12,17 @@ AT = 1_700_000_000.0 // 3600 * 3600
 class Replicas:
     """Several books over one `ballast-state`."""
 
-    def __init__(self) -> None:
+    def __init__(self, now: float = AT + 1800) -> None:
         self.rig = WriterRig(modes={})
         self.clock = FakeClock()
-        self.state = StateStore(self.rig.api, self.rig.writer, "ns")  # type: ignore[arg-type]
+        wall = FakeClock(wall=now)
+        self.state = StateStore(self.rig.api, self.rig.writer, "ns", wall)  # type: ignore[arg-type]
 
     def book(self) -> LedgerBook:
         return LedgerBook(self.state, self.clock, gap=75)
 
     def saved(self) -> Ledger:
-        return Ledger.of(self.state.read().get("ledger"))
+        return saved_ledger(self.state, self.state.read(), "ledger")
 
 
 def hot(ledger: Ledger) -> float | None:
@@ -87,7 +88,7 @@ def test_what_was_counted_before_it_could_be_read_is_not_lost() -> None:
 
 
 def test_a_clock_that_was_ahead_does_not_stop_the_count() -> None:
-    replicas = Replicas()
+    replicas = Replicas(now=AT)
     first = replicas.book()
     first.observe(AT + 1e6, 1)
     first.save()

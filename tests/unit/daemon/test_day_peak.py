@@ -17,6 +17,7 @@ from ballast.model.node import Node
 from ballast.model.node_state import NodeStates
 from ballast.model.sample import Reading, Samples
 from ballast.model.snapshot import Snapshot, Window
+from ballast.model.stamps import Stamps
 from ballast.settings import Settings
 
 START = 1_700_000_100.0
@@ -42,6 +43,9 @@ class State:
 
     def read(self) -> Mapping[str, str]:
         return self.keys
+
+    def stamps(self, key: str) -> Stamps:
+        return Stamps()
 
     def update(self, change: Any, *, reason: str) -> None:
         self.keys = dict(change(dict(self.keys)))

@@ -65,7 +65,6 @@ def test_of_several_the_unknown_stays_unknown() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{", '{"hours": [[7]]}', '{"hours": [["x"]]}', "null"])
-def test_what_cannot_be_read_begins_anew(text: str) -> None:
-    assert Ledger.of(text).hours(NOON)[0].evicted == 0
+def test_what_is_no_ledger_cannot_be_read(text: str) -> None:
     with pytest.raises(ValueError, match=r"."):
         Ledger.decode(text)

@@ -3,6 +3,8 @@
 The next leader goes on from there.
 """
 
+from __future__ import annotations
+
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -11,13 +13,15 @@ import msgspec
 
 from ballast.answers.evictions import Measured
 from ballast.base.errors import ClusterError
+from ballast.cluster.ledger_book import saved_ledger
 from ballast.cluster.state import NAME, StateStore
 from ballast.cluster.write import WriteOutcome
 from ballast.eviction.facts import WorkloadKey
 from ballast.eviction.recent_evictions import RecentEvictions
 from ballast.model.ledger import Ledger
 from ballast.model.shape import Amounts, ContainerShape, shape_of
-from ballast.placement.reservations import Purpose, Reservation
+from ballast.model.stamps import Stamps
+from ballast.placement.reservations import LONGEST, Purpose, Reservation
 
 SKEW = 5.0
 """Seconds by which the API server's clock may be behind."""
@@ -110,6 +114,11 @@ class StepRecord(msgspec.Struct, frozen=True, omit_defaults=True):
         """Whether the pod was certainly evicted."""
         return self.status in (StepStatus.EVICTED, StepStatus.LANDED, StepStatus.READY, StepStatus.STOPPED)
 
+    def read_at(self, stamps: Stamps) -> StepRecord:
+        """The step as it counts when it is read."""
+        times = {name: stamps.past(getattr(self, name)) for name in ("time", "gone_at", "landed_at", "ready_at")}
+        return msgspec.structs.replace(self, **times)
+
 
 class Running(msgspec.Struct, frozen=True, omit_defaults=True):
     """A plan whose effect is not known yet. `before` and `after` are deviations as it was made, `loads` the loads of
@@ -129,6 +138,11 @@ class Running(msgspec.Struct, frozen=True, omit_defaults=True):
     @property
     def open(self) -> bool:
         return any(step.open for step in self.steps)
+
+    def read_at(self, stamps: Stamps) -> Running:
+        """The plan as it counts when it is read."""
+        steps = tuple(step.read_at(stamps) for step in self.steps)
+        return msgspec.structs.replace(self, time=stamps.past(self.time), steps=steps)
 
 
 @dataclass
@@ -195,18 +209,20 @@ class Journal:
         """Raises ClusterError when it cannot be read, also when it is not what Ballast writes."""
         keys = self._state.read()
         key = PLANS
+        stamps = self._state.stamps
         try:
-            plans = _plans.decode(keys.get(PLANS, "[]"))
+            plans = tuple(plan.read_at(stamps(PLANS)) for plan in _plans.decode(keys.get(PLANS, "[]")))
             key = HISTORY
-            memory = RecentEvictions.decode(keys[HISTORY]) if HISTORY in keys else RecentEvictions()
+            memory = RecentEvictions.decode(keys[key], stamps(key)) if key in keys else RecentEvictions()
             key = RESERVATIONS
             held = _reservations.decode(keys.get(RESERVATIONS, "[]"))
+            held = tuple(_within(each, stamps(RESERVATIONS)) for each in held)
         except (ValueError, RecursionError) as error:
             raise ClusterError(
                 f"Key {key} of ConfigMap {NAME} cannot be read: {error}. Delete the key to forget what it said; "
                 "until then nothing is evicted."
             ) from error
-        return SavedJournal(plans, memory, tuple(map(_reservation, held)), Ledger.of(keys.get(TALLY)))
+        return SavedJournal(plans, memory, tuple(map(_reservation, held)), saved_ledger(self._state, keys, TALLY))
 
     def write(
         self,
@@ -255,6 +271,10 @@ def _encoded(reservations: Iterable[Reservation]) -> str:
         for reservation in sorted(reservations, key=lambda each: each.name)
     ]
     return msgspec.json.encode(held).decode() if held else ""
+
+
+def _within(held: _SavedReservation, stamps: Stamps) -> _SavedReservation:
+    return msgspec.structs.replace(held, until=stamps.end(held.until, LONGEST))
 
 
 def _reservation(held: _SavedReservation) -> Reservation:

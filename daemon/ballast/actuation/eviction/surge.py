@@ -94,7 +94,11 @@ class Surges:
         """What the leader before had begun. Raises ClusterError when it cannot be read."""
         self._loaded = False
         try:
-            surges = _decoder.decode(self._state.read().get(SURGES, "[]"))
+            stamps = self._state.stamps(SURGES)
+            surges = tuple(
+                msgspec.structs.replace(surge, plan=surge.plan.read_at(stamps))
+                for surge in _decoder.decode(self._state.read().get(SURGES, "[]"))
+            )
         except NOT_JSON as error:
             raise ClusterError(f"Key {SURGES} of ConfigMap ballast-state cannot be read: {error}.") from error
         with self._lock:

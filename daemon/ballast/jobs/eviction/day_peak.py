@@ -157,8 +157,10 @@ class DayKeeper:
             raise ClusterError(
                 f"Key {DAY_KEY} of ConfigMap ballast-state cannot be read: {error}. Delete the key to forget the day."
             ) from error
-        # One value of just before the day shows that all of it is known.
-        self.peak.add({time: used for time, used in saved.items() if now - DAY - 2 * EVERY < time <= now})
+        # One value of just before the day shows that all of it is known. The future has not been measured.
+        stamps = self._state.stamps(DAY_KEY)
+        known = {time: used for time, used in saved.items() if stamps.past(time) == time}
+        self.peak.add({time: used for time, used in known.items() if now - DAY - 2 * EVERY < time <= now})
 
     def _read_back(self, snapshot: Snapshot, source: Source) -> None:
         """The readings of the last day, up to the last one of which a series matched no node: nodes may have gone, and

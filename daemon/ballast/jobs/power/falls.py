@@ -121,8 +121,13 @@ class Falls:
         self._read = True
         try:
             falls = [] if text is None else msgspec.json.decode(text, type=list[PowerFall])
-        except NOT_JSON:
+        except NOT_JSON as error:
+            self._keys.begin_anew(self._key, text or "", error)
             falls = []
+        past = self._keys.stamps(self._key).past
+        falls = [
+            replace(fall, begin=past(fall.begin), end=None if fall.end is None else past(fall.end)) for fall in falls
+        ]
         self._saved = 0.0, falls
         if falls and falls[-1].end is None:
             fall = self._open = falls[-1]

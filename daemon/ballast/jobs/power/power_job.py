@@ -10,6 +10,7 @@ from fractions import Fraction
 import structlog
 
 from ballast.answers.api import Power
+from ballast.base.clock import AHEAD
 from ballast.cluster.context import Context
 from ballast.cluster.state import StateStore as Keys
 from ballast.jobs.power import power_sentences
@@ -236,9 +237,12 @@ class PowerJob:
             return None, None
         try:
             moment = datetime.fromisoformat(text.strip())
-            return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp(), None
+            confirmed = (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
         except (ValueError, OverflowError):
             return None, f"key {REBASELINE} of ballast-switches is {text!r}, expected a time in RFC 3339"
+        if confirmed > self._clock.wall() + AHEAD:
+            return None, f"key {REBASELINE} of ballast-switches is {text!r}, later than now; give the present time"
+        return confirmed, None
 
     def _all_metrics(self) -> Iterable[PowerMetrics]:
         return (self._facts, self._would) if self._would else (self._facts,)

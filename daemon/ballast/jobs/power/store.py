@@ -18,6 +18,7 @@ from ballast.actuation.scaling.target_status import TargetStatus
 from ballast.base.errors import NOT_JSON, ClusterError, Superseded
 from ballast.cluster.state import StateStore as Keys
 from ballast.cluster.write import Result
+from ballast.model.stamps import Stamps
 from ballast.power.anchor import without
 from ballast.power.controller import rebaselined, resumed
 from ballast.power.controller_state import ControllerMode, ControllerState, PowerPlan
@@ -92,10 +93,7 @@ class SavedState:
 
     def read(self) -> Record:
         """The saved record; an empty one where there is none that can be decoded. Raises ClusterError."""
-        try:
-            record = self._store.read()
-        except ValueError:
-            record = None
+        record = self._store.read()
         return Record() if record is None else replace(record, state=resumed(record.state))
 
     def save(self, record: Record, reason: str) -> str | None:
@@ -185,11 +183,17 @@ class PowerStore:
         self._written: Record | None = None
 
     def read(self) -> Record | None:
-        """The saved record, None without one. Raises ClusterError, ValueError where it cannot be decoded."""
+        """The saved record, None without one that can be decoded. Raises ClusterError."""
         keys = self._keys.read()
         self._known = {name: keys.get(name) for name in self._names}
-        record = self._known[self._record_key]
-        self._written = None if record is None else _decode(record, self._known.get(self._plan_key))
+        record, plan = self._known[self._record_key], self._known.get(self._plan_key)
+        try:
+            self._written = None if record is None else _decode(record, plan, self._keys.stamps(self._record_key))
+        except ValueError as error:
+            self._written = None
+            for name, text in self._known.items():
+                if text is not None:
+                    self._keys.begin_anew(name, text, error)
         return self._written
 
     def save(self, record: Record, *, reason: str) -> str | None:
@@ -226,12 +230,14 @@ class PowerStore:
         return {self._record_key: _text(saved), self._plan_key: opened}
 
 
-def _decode(text: str, plan: str | None) -> Record:
+def _decode(text: str, plan: str | None, stamps: Stamps) -> Record:
     try:
         saved = msgspec.json.decode(text, type=_SavedRecord, dec_hook=_fraction)
         if saved.state.schema != 1:
             raise ValueError(f"schema {saved.state.schema} is unknown, expected 1")
-        record = Record(saved.state, saved.based, None, saved.lost, saved.real, saved.fingerprint, saved.watts)
+        based, lost = (None if at is None else stamps.past(at) for at in (saved.based, saved.lost))
+        state = saved.state.read_at(stamps)
+        record = Record(state, based, None, lost, saved.real, saved.fingerprint, saved.watts)
         _check(saved.state)
         if plan is None:
             return record
@@ -240,7 +246,7 @@ def _decode(text: str, plan: str | None) -> Record:
             return record
         opened = msgspec.json.decode(plan, type=PowerPlan, dec_hook=_fraction)
         _check_counts(opened.replicas)
-    except (*NOT_JSON, ZeroDivisionError) as error:
+    except (*NOT_JSON, ZeroDivisionError, OverflowError) as error:
         raise ValueError(str(error)) from None
     return replace(record, state=replace(record.state, plan=opened), planned=status.created)
 
