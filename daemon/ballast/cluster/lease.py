@@ -20,6 +20,7 @@ from ballast.cluster.client import KubeApi
 from ballast.cluster.objects import wire
 from ballast.cluster.state import StateAge
 from ballast.cluster.threads import going
+from ballast.cluster.versions import Versions
 from ballast.cluster.write import FIELD_MANAGER, Result, Write, WriteOutcome, WriteTarget, object_path, record
 
 STOP_PATIENCE = 2.0
@@ -48,6 +49,8 @@ class Leadership(ABC):
     """When its loop came round last (monotonic seconds); None before its first time, or without a loop."""
 
     def __init__(self) -> None:
+        self.versions = Versions()
+        """Hears of the versions of the Lease, which is read or written every few seconds."""
         self._on_gain: Callable[[], None] | None = None
         self._on_loss: Callable[[], None] | None = None
 
@@ -169,6 +172,7 @@ class Elector(Leadership):
         self._held: dict[str, Any] | None = None
         self._seen = ("", 0.0)
         self._holder = ""
+        self._known = ""
         self.beat = None
         """When it last tried (monotonic)."""
 
@@ -241,6 +245,8 @@ class Elector(Leadership):
             lease = msgspec.json.decode(self._api.get(self._path, timeout=self._times.deadline / 2))
         except NotFound:
             lease = None
+        else:
+            self._compare(lease)
         if self._stop.is_set():
             return
         self._oddity = None
@@ -338,7 +344,13 @@ class Elector(Leadership):
             raise
         record(self._metrics, WriteOutcome(write, Result.DONE, body=body), routine=routine)
         held: dict[str, Any] = msgspec.json.decode(body)
+        self._compare(held)
         return held
+
+    def _compare(self, lease: dict[str, Any]) -> None:
+        """Later versions are larger, also those of a Lease that was created again."""
+        known, self._known = self._known, lease["metadata"].get("resourceVersion", "")
+        self.versions.went_back(self._known, known, "the Lease")
 
     def _tell(self) -> None:
         leads = self.is_leader()

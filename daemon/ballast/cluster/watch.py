@@ -19,6 +19,7 @@ from ballast.cluster.listing import list_all
 from ballast.cluster.objects import wire
 from ballast.cluster.objects.decoding import Reader
 from ballast.cluster.threads import going
+from ballast.cluster.versions import Versions, newer
 
 T = TypeVar("T")
 
@@ -100,7 +101,10 @@ class Reflector(Generic[T]):
         self._synced = threading.Event()
         self._lines: Lines | None = None
         self._thread: threading.Thread | None = None
-        self._version = ""
+        self._version = self._newest = ""
+        self._again = False
+        self.versions = Versions()
+        """Shared with the other watches of this API server."""
         self._alive_at: float | None = None
         self._problem: str | None = None
         self.beat: float | None = None
@@ -118,6 +122,12 @@ class Reflector(Generic[T]):
     def end(self) -> None:
         """Tells the watch to end, and waits for nothing."""
         self._stop.set()
+        if lines := self._lines:
+            lines.close()
+
+    def list_again(self) -> None:
+        """Ends the watch under way, if any; the whole collection is read again."""
+        self._again, self._newest = True, ""
         if lines := self._lines:
             lines.close()
 
@@ -178,7 +188,7 @@ class Reflector(Generic[T]):
     def _follow(self) -> tuple[str, float, str]:
         """Lists if need be and watches: why that ended, seconds that the server asks for, and the problem."""
         try:
-            if not self._version:
+            if not self._version or self._again:
                 self._list()
             if self._version and not self._stop.is_set():
                 self._watch()
@@ -187,6 +197,8 @@ class Reflector(Generic[T]):
             self._version = ""
             return "gone", 0.0, str(error)
         except ClusterError as error:
+            if self._again:
+                return "gone", 0.0, ""
             if _TOO_LARGE in error.causes or isinstance(error, NotFound | AnswerTooLarge):
                 self._version = ""
             wait = error.retry_after or 0.0 if isinstance(error, TooManyRequests) else 0.0
@@ -198,6 +210,7 @@ class Reflector(Generic[T]):
 
     def _list(self) -> None:
         try:
+            self._version, self._again = "", False
             if callable(self._collection.path):
                 self._path = self._collection.path()
             listed = list_all(self._api, self._path, self._reader, self._collection.query, self._stop)
@@ -208,6 +221,9 @@ class Reflector(Generic[T]):
         if listed is None:
             return
         items, self._version = listed
+        if self.versions.went_back(self._version, self._newest, self.kind):
+            self._again = False
+        self._newest = self._version
         self._sink.replace(items)
         self._beat()
         self._synced.set()
@@ -225,12 +241,17 @@ class Reflector(Generic[T]):
             try:
                 if self._stop.is_set():
                     return
+                if self._again:
+                    return
                 self._beat()
-                self._problem = None
+                began, self._problem, silent = self._clock.monotonic(), None, True
                 for line in lines:
                     self._take(line)
+                    silent = False
                 if not self._stop.is_set():
                     self._beat()
+                # A healthy server sends a bookmark a minute, one that knows only versions before ours nothing.
+                self._again |= silent and self._clock.monotonic() - began > LONGEST_WAIT
             finally:
                 self._lines = None
 
@@ -248,6 +269,8 @@ class Reflector(Generic[T]):
         except NOT_JSON as error:
             said = self._api.hidden(line)[:80]
             raise ClusterError(f"watch of {self._path}: not a watch event ({error}): {said!r}") from error
+        if self.versions.went_back(metadata.resource_version, self._version, self.kind):
+            raise Gone(f"watch of {self._path}: versions went back")
         if not newer(metadata.resource_version, self._version):
             return
         if event.type != "BOOKMARK" and (item := self._reader.read(event.object)) is not None:
@@ -256,7 +279,7 @@ class Reflector(Generic[T]):
                 self._reader.budget.forget(f"{metadata.namespace}/{metadata.name}")
             else:
                 self._sink.put(item)
-        self._version = metadata.resource_version
+        self._version = self._newest = metadata.resource_version
 
     def _beat(self) -> None:
         self._alive_at = self._clock.monotonic()
@@ -277,6 +300,14 @@ class WatchGroup:
 
     def __init__(self, clock: Clock, watches: Mapping[str, Reflector[Any]]) -> None:
         self._clock, self._watches = clock, watches
+        self.share(Versions())
+
+    def share(self, versions: Versions) -> None:
+        """Before `start`: these watches hear of versions that went back elsewhere, and are heard."""
+        self.versions = versions
+        for watch in self._watches.values():
+            watch.versions = versions
+            versions.follow(watch.list_again)
 
     def start(self) -> None:
         """Starts the watches, each in its own thread."""
@@ -325,10 +356,3 @@ class WatchGroup:
     def problem(self, kind: str) -> str | None:
         """Why a kind cannot be listed or watched now, e.g. a missing RBAC rule; retries go on."""
         return self._watches[kind].problem
-
-
-def newer(version: str, than: str) -> bool:
-    """Whether a resource version comes after another; versions that are no numbers count as newer unless equal."""
-    if version.isdecimal() and than.isdecimal():
-        return int(version) > int(than)
-    return version != than

@@ -26,7 +26,9 @@ class PublishingJob:
         planner = LabelPlanner(keys, label_rules(settings), f"{context.namespace}/{settings.lease.name}", between)
         self._keys = keys
         self._counting = False
-        self.publisher = Publisher(context.api, context.writer, context.clock, keys, planner, interval=every)
+        self.publisher = Publisher(
+            context.api, context.writer, context.clock, keys, planner, interval=every, versions=context.cache.versions
+        )
 
     def cycle(self, known: Known) -> str:
         """One round, in a sentence."""

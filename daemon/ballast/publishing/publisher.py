@@ -12,6 +12,7 @@ from ballast.base.parts import Part
 from ballast.cluster.client import KubeApi
 from ballast.cluster.node_writes import Taints, manager_of_keys, node_metadata, replace_taints, with_taint, with_values
 from ballast.cluster.objects import wire
+from ballast.cluster.versions import Versions
 from ballast.cluster.write import Result, WriteOutcome
 from ballast.cluster.writer import Writer
 from ballast.model.node import Node
@@ -48,7 +49,15 @@ class Publisher:
     """Writes what the planner decided, through the one writer, for at most one interval; the rest is planned again."""
 
     def __init__(
-        self, api: KubeApi, writer: Writer, clock: Clock, keys: NodeKeys, planner: LabelPlanner, *, interval: float
+        self,
+        api: KubeApi,
+        writer: Writer,
+        clock: Clock,
+        keys: NodeKeys,
+        planner: LabelPlanner,
+        *,
+        interval: float,
+        versions: Versions | None = None,
     ) -> None:
         writer_of = partial(manager_of_keys, api, keys=(keys.score, keys.load, keys.window))
         self._contention = LabelContention(planner.identity, IDLE_ROUNDS * interval, writer_of)
@@ -59,7 +68,9 @@ class Publisher:
         self._planner = planner
         self._interval = interval
         self._assumed: dict[str, _Assumed] = {}
-        self._uids: dict[str, str] = {}
+        self._nodes: dict[str, Node] = {}
+        self._versions = versions or Versions()
+        self._turns = 0
         self._failed: set[str] = set()
         self._others: str | None = None
         self.patches = 0
@@ -116,12 +127,14 @@ class Publisher:
     def _carried(self, snapshot: Snapshot, current: Callable[[str], Node | None]) -> dict[str, PublishedKeys]:
         carried = {}
         nodes = [current(old.name) or old for old in snapshot.nodes]
-        self._uids = {node.name: node.uid for node in nodes}
+        self._nodes = {node.name: node for node in nodes}
+        uids = {node.name: node.uid for node in nodes}
         now = self._clock.monotonic()
-        self._contention.begin(self._uids, now)
-        self._assumed = {
-            name: assumed for name, assumed in self._assumed.items() if self._uids.get(name) == assumed.uid
-        }
+        if self._turns != self._versions.turns:  # What nodes carry may be as of a backup, which nobody wrote now.
+            self._turns = self._versions.turns
+            self._contention.forget()
+        self._contention.begin(uids, now)
+        self._assumed = {name: assumed for name, assumed in self._assumed.items() if uids.get(name) == assumed.uid}
         for node in nodes:
             assumed = self._assumed.get(node.name)
             if assumed is not None and (assumed.version is None or _version(node.resource_version) < assumed.version):
@@ -197,14 +210,16 @@ class Publisher:
         )
 
     def _assume(self, name: str, outcome: WriteOutcome, after: PublishedKeys) -> PublishedKeys | None:
-        before = self._assumed.get(name)
-        only_assumed = before is not None and before.version is None
+        assumed, node = self._assumed.get(name), self._nodes[name]
+        only_assumed = assumed is not None and assumed.version is None
         if outcome.result is Result.DRY_RUN or (outcome.done and only_assumed):
-            self._assumed[name] = _Assumed(after, None, self._uids.get(name))
+            self._assumed[name] = _Assumed(after, None, node.uid)
         elif outcome.done and outcome.body:
-            version = _version(_patched.decode(outcome.body).metadata.resource_version)
-            self._assumed[name] = _Assumed(after, version, self._uids.get(name))
-            self._contention.wrote(name, self._uids.get(name, ""), after)
+            meta = _patched.decode(outcome.body).metadata
+            if self._turns == self._versions.turns:  # One proof a round is enough.
+                self._versions.went_back(meta.resource_version, node.resource_version, f"node {name}")
+            self._assumed[name] = _Assumed(after, _version(meta.resource_version), node.uid)
+            self._contention.wrote(name, node.uid, after)
         else:
             return None
         return after

@@ -23,6 +23,7 @@ from ballast.cluster.objects.decoding import annotation_filter
 from ballast.cluster.state import NAME, StateAge, StateStore
 from ballast.cluster.switches import Switches
 from ballast.cluster.threads import going
+from ballast.cluster.versions import Versions
 from ballast.cluster.workload_cache import WorkloadCache
 from ballast.cluster.write import Result, WriteOutcome
 from ballast.cluster.writer import Pace, Writer
@@ -38,8 +39,9 @@ def build_context(settings: Settings, clock: Clock | None, *, kinds: Iterable[st
     api = connect(settings.cluster, metrics)
     identity = own_identity()
     prefix = settings.publishing.prefix
-    age = StateAge()
+    age, versions = StateAge(), Versions()
     leadership = _leadership(settings, api, machine, metrics, namespace, identity, age)
+    leadership.versions = versions
     switches = Switches(api, machine, metrics, namespace)
     events = Events(api, machine, metrics, instance=identity)
     writer = Writer(
@@ -58,6 +60,18 @@ def build_context(settings: Settings, clock: Clock | None, *, kinds: Iterable[st
         events=events,
     )
     state = StateStore(api, writer, namespace, clock or machine, age)
+    cache = Cache(
+        api,
+        machine,
+        metrics,
+        pods=True,
+        node_selector=settings.cluster.node_selector,
+        keep_annotation=annotation_filter(prefix, foreign=foreign),
+        whole=any(part.mode is not Mode.OFF for part in (settings.eviction, settings.power, settings.batch)),
+    )
+    workloads = WorkloadCache(api, machine, metrics, kinds, keep_annotation=annotation_filter(prefix))
+    for watches in (cache, workloads, switches):
+        watches.share(versions)
     return Context(
         settings=settings,
         clock=clock or machine,
@@ -66,16 +80,8 @@ def build_context(settings: Settings, clock: Clock | None, *, kinds: Iterable[st
         conditions=Conditions(clock or machine, metrics),
         namespace=namespace,
         api=api,
-        cache=Cache(
-            api,
-            machine,
-            metrics,
-            pods=True,
-            node_selector=settings.cluster.node_selector,
-            keep_annotation=annotation_filter(prefix, foreign=foreign),
-            whole=any(part.mode is not Mode.OFF for part in (settings.eviction, settings.power, settings.batch)),
-        ),
-        workloads=WorkloadCache(api, machine, metrics, kinds, keep_annotation=annotation_filter(prefix)),
+        cache=cache,
+        workloads=workloads,
         switches=switches,
         leadership=leadership,
         events=events,

@@ -14,12 +14,14 @@ from ballast.base.clock import SystemClock
 from ballast.base.errors import Forbidden, TooManyRequests
 from ballast.base.metrics import Metrics
 from ballast.cluster.cache import Cache
+from ballast.cluster.lease import Elector
 from ballast.cluster.listing import PAGE
 from ballast.cluster.objects.decoding import Reader
 from ballast.cluster.switches import Switches
 from ballast.cluster.watch import Collection, Reflector, stop_all
 from ballast_lab.harness.waiting import HUNG, until
 from tests.worlds.http_server import Answer, Request, Server, api_for, serving, status
+from tests.worlds.kube_api import FakeApi
 
 HANG_UP = b""
 
@@ -106,7 +108,7 @@ def test_events_change_the_cache_and_old_versions_are_ignored(follow: Any) -> No
     cache, _, _ = follow(world)
     assert cache.wait_synced(HUNG)
     world.events.put(event("ADDED", node("c", 11)) + event("DELETED", node("b", 12)))
-    world.events.put(event("MODIFIED", node("a", 12, zone="stale")) + event("MODIFIED", node("a", 9, zone="older")))
+    world.events.put(event("MODIFIED", node("a", 12, zone="stale")) + event("MODIFIED", node("a", 12, zone="older")))
     world.events.put(event("MODIFIED", node("c", 13, zone="x")))
     until(lambda: (found := cache.node("c")) and found.labels)
     assert names(cache) == ["a", "c"]
@@ -144,6 +146,41 @@ def test_a_server_restored_from_a_backup_is_listed_again(follow: Any) -> None:
     world.refuse = lambda request: too_large if request.query.get("resourceVersion") == "1000" else None
     world.events.put(HANG_UP)
     until(lambda: names(cache) == ["b"])
+
+
+@pytest.mark.parametrize("told", [bookmark(7), event("MODIFIED", node("a", 7))])
+def test_a_version_that_goes_back_lists_this_and_all_others_again(told: bytes, follow: Any) -> None:
+    world = World(node("a", 3))
+    cache, _, _ = follow(world)
+    other = World(node("x", 3))
+    elsewhere, _, _ = follow(other)
+    elsewhere.share(cache.versions)
+    assert cache.wait_synced(HUNG)
+    assert elsewhere.wait_synced(HUNG)
+    other.watches.get(timeout=HUNG)
+    world.items, world.version = [node("a", 3), node("b", 6)], 8
+    other.items, other.version = [node("y", 6)], 8
+    world.events.put(told)
+    until(lambda: names(cache) == ["a", "b"])
+    other.events.put(HANG_UP)  # What closing the stream does against a real server, which this one waits for.
+    until(lambda: names(elsewhere) == ["y"])
+    assert cache.versions.turns == 1
+    assert (world.lists.qsize(), other.lists.qsize()) == (2, 2)
+
+
+def test_a_watch_that_only_the_lease_knows_to_be_of_the_future_is_listed_again(follow: Any) -> None:
+    world = World(node("a", 3), version=900)
+    cache, _, _ = follow(world)
+    assert cache.wait_synced(HUNG)
+    world.watches.get(timeout=HUNG)
+    world.items, world.version = [node("a", 3), node("b", 6)], 8
+    lease = Elector(FakeApi(), SystemClock(), Metrics(), namespace="ns", name="ballast", identity="a")  # type: ignore[arg-type]
+    lease.versions = cache.versions
+    lease._compare({"metadata": {"resourceVersion": "890"}})
+    lease._compare({"metadata": {"resourceVersion": "7"}})
+    world.events.put(HANG_UP)
+    until(lambda: names(cache) == ["a", "b"])
+    assert world.watches.get(timeout=HUNG)["resourceVersion"] == "8"
 
 
 def test_an_expired_list_starts_over(follow: Any) -> None:

@@ -1,3 +1,4 @@
+import json
 import threading
 from collections.abc import Callable
 from dataclasses import replace
@@ -11,6 +12,7 @@ from ballast.base.metrics import Metrics
 from ballast.cluster.node_writes import with_taint
 from ballast.cluster.objects import wire
 from ballast.cluster.objects.decoding import Shared, annotation_filter, to_node
+from ballast.cluster.versions import Versions
 from ballast.cluster.writer import Pace, Writer
 from ballast.model.node import Node
 from ballast.publishing.freeze import Freeze
@@ -45,6 +47,7 @@ class Stand:
             paused=lambda part: self.pause,
             leading=lambda: self.leads,
         )
+        self.versions = Versions()
         self.publisher = Publisher(
             self.api,  # type: ignore[arg-type]
             self.writer,
@@ -52,6 +55,7 @@ class Stand:
             KEYS,
             LabelPlanner(KEYS, replace(RULES, **rules)),
             interval=30.0,
+            versions=self.versions,
         )
         self.cached: dict[str, Node] = {}
         self.see()
@@ -109,6 +113,35 @@ def test_what_was_written_counts_before_the_watch_has_seen_it() -> None:
     stand.see()
     assert stand.round() == Round()
     assert stand.written() == ["a"]
+
+
+@pytest.mark.parametrize("backup", ["before any label", "of other labels"])
+def test_after_a_restore_of_etcd_our_own_labels_are_no_strangers(backup: str) -> None:
+    stand = Stand(*NAMES)
+    if backup == "of other labels":
+        stand.round(0.2)
+        stand.see()
+    copy, version = json.loads(json.dumps(stand.api.objects)), stand.api.version
+    for load in (0.5, 0.7, 0.9, 0.6):
+        stand.round(load, later=400.0)
+        stand.see()
+    listed: list[int] = []
+    stand.versions.follow(lambda: listed.append(len(stand.api.writes)))
+    stand.api.objects, stand.api.version = copy, version
+    carried = dict(stand.cached)
+    for _ in range(4):  # The watch is silent, and shows what it showed.
+        stand.round(0.3, later=400.0)
+        assert stand.cached == carried
+        assert stand.publisher.contended() is None
+    assert listed
+    stand.see()
+    stand.round(0.3, later=400.0)
+    stand.see()
+    for _ in range(3):
+        stand.round(0.3)
+        assert stand.publisher.contended() is None
+        assert {*map(len, map(stand.labels, NAMES))} == {2}
+        assert {stand.labels(name)["ballast.dev/score"] for name in NAMES} == {"17"}
 
 
 def test_what_someone_else_changed_after_us_is_written_again() -> None:

@@ -8,7 +8,7 @@ from typing import TypeVar
 from ballast.actuation.scaling.scale import Scale
 from ballast.actuation.scaling.target_status import ObstacleKind, TargetObstacle
 from ballast.base.clock import Clock
-from ballast.cluster.watch import newer
+from ballast.cluster.versions import newer
 from ballast.model.workload import Autoscaler, Workload
 
 T = TypeVar("T")
