@@ -135,7 +135,7 @@ class Gone(ClusterError):
 
 
 class TooManyRequests(ClusterError):
-    """429. With `retry_after` (seconds) every writer waits; with a cause such as DisruptionBudget, or by admission,
+    """429. With `retry_after` (seconds) this write waits; with a cause such as DisruptionBudget, or by admission,
     this write alone fails."""
 
     def __init__(

@@ -6,8 +6,6 @@ import math
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
-from datetime import UTC, datetime
 from typing import Protocol, TypeVar
 
 from ballast.base.clock import Clock
@@ -17,8 +15,8 @@ from ballast.cluster.client import KubeApi
 from ballast.cluster.write import FIELD_MANAGER, Result, Write, WriteOutcome, record
 
 _ATTEMPTS = 3
-_DEFAULT_HOLD = 1.0
-_TOO_MANY_REQUESTS = 429
+PATIENCE = 1.0
+"""Seconds for which a write waits where the API server asks for it: as long as API fairness does."""
 FINISH_PATIENCE = 2.0
 STOPPING = "Ballast is stopping"
 
@@ -71,9 +69,9 @@ class Writer:
     def submit(self, write: Write, *, deadline: float | None = None) -> WriteOutcome:
         """Waits for its turn, its token and the API server's leave, sends, and records the outcome.
 
-        Never raises for what the server answers. A 429 of API fairness holds all writes back and is tried again; one
-        with a cause (a disruption budget, say) or of a webhook fails this write alone. What cannot be sent before
-        `deadline` (see `within`) is given up at once, because its plan would be too old then.
+        Never raises for what the server answers. After a 429 of API fairness it waits PATIENCE and is tried again; no
+        other write waits for it. Where the server asks for more, or names a cause (a disruption budget, say), it fails.
+        What cannot be sent before `deadline` (see `within`) is given up at once: its plan would be too old then.
         """
         return self.record(self._attempt(write, math.inf if deadline is None else deadline))
 
@@ -132,17 +130,18 @@ class Writer:
             if (held_back := self._held_back(write)) is not None:
                 return held_back
             if not self._pace.wait(stop, deadline):
-                return WriteOutcome(write, Result.REFUSED, STOPPING) if stop.is_set() else self._too_late(write, failed)
+                return failed or (WriteOutcome(write, Result.REFUSED, STOPPING) if stop.is_set() else _too_late(write))
             try:
                 with self._turn:
                     if self._clock.monotonic() > deadline:
-                        return self._too_late(write, failed)
+                        return failed or _too_late(write)
                     return self._held_back(write) or WriteOutcome(write, Result.DONE, body=self._send(write))
             except TooManyRequests as error:
                 failed = self._report_failure(write, error)
-                if error.causes or error.admission:
+                wait = PATIENCE if error.retry_after is None else error.retry_after
+                hopeless = error.causes or error.admission or wait > PATIENCE or self.within(wait) > deadline
+                if hopeless or self._clock.wait(stop, wait):
                     break
-                self._pace.hold(_DEFAULT_HOLD if error.retry_after is None else error.retry_after)
             except Conflict as error:
                 return WriteOutcome(write, Result.CONFLICT, str(error), error.status)
             except (NotFound, Gone) as error:
@@ -156,17 +155,6 @@ class Writer:
     def _report_failure(write: Write, error: ClusterError) -> WriteOutcome:
         causes = error.causes if isinstance(error, TooManyRequests) else ()
         return WriteOutcome(write, Result.FAILED, str(error), error.status, causes=causes, admission=error.admission)
-
-    def _too_late(self, write: Write, failed: WriteOutcome | None) -> WriteOutcome:
-        hold = self._pace.held_until - self._clock.monotonic()
-        if hold <= 0:
-            reason = "the write rate did not allow it in time (BALLAST_CLUSTER__QPS)"
-            return WriteOutcome(write, Result.REFUSED, reason, too_late=True)
-        until = datetime.fromtimestamp(self._clock.wall() + hold, UTC).strftime("%H:%M:%S UTC")
-        reason = f"held back by the API server until {until}"
-        if failed is not None:
-            return replace(failed, reason=f"{failed.reason}; {reason}", too_late=True)
-        return WriteOutcome(write, Result.REFUSED, reason, _TOO_MANY_REQUESTS, too_late=True)
 
     def _held_back(self, write: Write) -> WriteOutcome | None:
         mode = "on" if write.part is None else self._modes.get(write.part, "off")
@@ -197,11 +185,13 @@ class Writer:
             self._sent(self._clock.monotonic() - began)
 
 
-LONGEST_HOLD = 300.0
+def _too_late(write: Write) -> WriteOutcome:
+    reason = "the write rate did not allow it in time (BALLAST_CLUSTER__QPS)"
+    return WriteOutcome(write, Result.REFUSED, reason, too_late=True)
 
 
 class Pace:
-    """A token bucket of `burst` writes refilled with `qps` a second, and a moment before which nobody writes at all."""
+    """A token bucket of `burst` writes refilled with `qps` a second."""
 
     def __init__(self, clock: Clock, qps: float, burst: int) -> None:
         self._clock = clock
@@ -210,28 +200,16 @@ class Pace:
         self._lock = threading.Lock()
         self._tokens = float(burst)
         self._filled_at = clock.monotonic()
-        self._not_before = self._filled_at
-
-    @property
-    def held_until(self) -> float:
-        """The monotonic time before which the server wants no writes."""
-        return self._not_before
 
     def wait(self, stop: threading.Event, deadline: float = math.inf) -> bool:
-        """Waits for a token and for the end of a hold; False when `stop` was set meanwhile, or at once when the wait
-        would pass `deadline` (monotonic seconds)."""
+        """Waits for a token; False when `stop` was set meanwhile, or at once when the wait would pass `deadline`
+        (monotonic seconds)."""
         ready_at = self._reserve()
-        while (ready_at := max(ready_at, self._not_before)) > (now := self._clock.monotonic()):
+        while ready_at > (now := self._clock.monotonic()):
             if ready_at > deadline or self._clock.wait(stop, ready_at - now):
                 self._give_back()
                 return False
         return not stop.is_set() and now <= deadline
-
-    def hold(self, seconds: float) -> None:
-        """Holds all writes for `seconds` (at most 300), because the server asks for it."""
-        with self._lock:
-            until = self._clock.monotonic() + min(seconds, LONGEST_HOLD)
-            self._not_before = max(self._not_before, until)
 
     def _give_back(self) -> None:
         with self._lock:

@@ -57,15 +57,13 @@ def send(
             result.stopped = outcome.reason
             if outcome.too_late:
                 result.waiting = len(changes) - index
-            if outcome.status:
-                result.problem = result.problem or outcome.reason
             break
         if outcome.result is Result.FAILED:
             result.failed += 1
             result.failures.add(outcome.write.target.name)
             result.problem = result.problem or outcome.reason
             in_a_row += 1
-            if in_a_row >= _FAILURES or outcome.too_late:
+            if in_a_row >= _FAILURES:
                 result.waiting = len(changes) - index - 1
                 break
         else:

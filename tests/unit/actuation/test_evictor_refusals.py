@@ -7,8 +7,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from ballast.actuation.eviction.evictor import PATIENCE
 from ballast.base.errors import ClusterError, Forbidden, TooManyRequests, Unreachable
+from ballast.cluster.writer import Pace
 from ballast.model.marks import EVICTS_ITSELF
 from ballast.model.pod import Owner
 from ballast.model.selector import Requirement, Selector
@@ -209,10 +209,10 @@ def test_nobody_evicts_before_the_state_was_read(server: EvictingApi) -> None:
 def test_an_eviction_that_cannot_be_sent_soon_is_given_up(server: EvictingApi) -> None:
     """What it was judged by is too old then; what was written down of it is taken back."""
     replica = Replica(server)
-    server.after = lambda *_: replica.writer._pace.hold(PATIENCE + 1.0)
+    server.after = lambda *_: setattr(replica.writer, "_pace", Pace(server.clock, 0.001, 0))
     [attempt] = replica.carry_out(server.pods["shop/web-1"])
     assert (attempt.status, server.sent) == ("refused", [])
-    assert "held back by the API server" in attempt.why
+    assert "BALLAST_CLUSTER__QPS" in attempt.why
     assert replica.evictor.history().evictions == ()
 
 

@@ -12,7 +12,7 @@ from structlog.testing import capture_logs
 from ballast.base.errors import ClusterError, NotFound, TooManyRequests, Unreachable
 from ballast.cluster.node_writes import node_metadata, replace_taints
 from ballast.cluster.write import MERGE_PATCH, Result, Write, WriteOutcome, WriteTarget
-from ballast.cluster.writer import AT_ONCE, BURST, LONGEST_HOLD, MOST_AT_ONCE, EmergencyWriter, Pace
+from ballast.cluster.writer import AT_ONCE, BURST, MOST_AT_ONCE, PATIENCE, EmergencyWriter, Pace
 from ballast_lab.harness.waiting import HUNG
 from tests.worlds.clock import FakeClock
 from tests.worlds.kube_api import FakeApi
@@ -122,29 +122,31 @@ def test_tokens_do_not_pile_up_while_nothing_is_written() -> None:
     assert rig.clock.monotonic() - began == pytest.approx(2.0)
 
 
-def test_a_refusal_of_api_fairness_makes_every_write_wait_and_is_tried_again(rig: WriterRig) -> None:
-    rig.api.before = raising(TooManyRequests("busy", retry_after=7.0), 1)
+def test_a_refusal_of_api_fairness_is_tried_again_and_holds_no_other_write(rig: WriterRig) -> None:
     began = rig.clock.monotonic()
+    took: list[float] = []
+
+    def refuse(method: str, path: str, body: Any) -> None:
+        if path == NODE and not took:
+            took.append(0.0)
+            assert rig.writer.submit(own(), deadline=rig.writer.within(0.0)).done
+            raise TooManyRequests("busy")
+
+    rig.api.before = refuse
+    rig.writer._turn = threading.Semaphore(2)
     assert label(rig).result is Result.DONE
-    assert rig.clock.monotonic() - began >= 7.0
+    assert rig.clock.monotonic() - began == PATIENCE
     assert rig.counted("labels", "done") == 1
 
 
-def test_a_hold_beyond_the_deadline_gives_up_at_once(rig: WriterRig) -> None:
-    rig.api.before = raising(TooManyRequests("busy", retry_after=100.0))
+@pytest.mark.parametrize("seconds", [1.5, 8.0, 100.0, 86_400.0, 1e12])
+def test_who_is_asked_for_more_patience_fails_alone_at_once(seconds: float, rig: WriterRig) -> None:
+    rig.api.before = raising(TooManyRequests("busy", retry_after=seconds), 1)
     began = rig.clock.monotonic()
-    write = node_metadata("n1", {"a": "b"}, {}, part="publishing", reason="busy")
-    first, second = (rig.writer.submit(write, deadline=rig.writer.within(27.0)) for _ in range(2))
+    first, second = label(rig), rig.writer.submit(own(), deadline=rig.writer.within(0.0))
+    assert (first.result, first.status, first.too_late, first.reason) == (Result.FAILED, 429, False, "busy")
+    assert second.done
     assert rig.clock.monotonic() == began
-    assert (first.result, first.status, first.too_late) == (Result.FAILED, 429, True)
-    assert first.reason == "busy; held back by the API server until 22:15:00 UTC"
-    assert (second.result, second.status, second.too_late) == (Result.REFUSED, 429, True)
-    assert second.reason == "held back by the API server until 22:15:00 UTC"
-    assert rig.api.requests == []
-    rig.api.before = lambda *_: None
-    rig.clock.advance(80.0)
-    assert rig.writer.submit(write, deadline=rig.writer.within(27.0)).done
-    assert rig.clock.monotonic() == began + 100.0
 
 
 def test_what_is_given_up_costs_no_token() -> None:
@@ -197,7 +199,9 @@ def test_the_end_of_parts_that_comes_behind_another_write_stops_them_but_not_own
 
 
 def test_taints_have_a_deadline_too(rig: WriterRig) -> None:
-    rig.writer._pace.hold(100.0)
+    rig.writer._pace = Pace(rig.clock, 0.01, 1)
+    assert rig.writer.submit(own()).done
+    sent = list(rig.api.writes)
     outcome = replace_taints(
         rig.api,
         rig.writer,
@@ -208,7 +212,7 @@ def test_taints_have_a_deadline_too(rig: WriterRig) -> None:
         deadline=rig.writer.within(27.0),
     )
     assert outcome.too_late
-    assert rig.api.writes == []
+    assert rig.api.writes == sent
 
 
 def test_an_api_server_that_stays_busy_fails_the_write(rig: WriterRig) -> None:
@@ -439,22 +443,9 @@ def test_no_stretch_of_time_holds_more_than_burst_and_rate_allow(qps: float, bur
             assert last - first + 1 <= burst + qps * (went[last] - went[first]) + 1e-6
 
 
-def test_a_hold_is_kept_and_bounded() -> None:
-    clock = FakeClock()
-    pace = Pace(clock, 1, 10)
-    began = clock.monotonic()
-    pace.hold(12.0)
-    pace.hold(3.0)
-    pace.wait(threading.Event())
-    assert clock.monotonic() - began == 12.0
-    pace.hold(1e9)
-    pace.wait(threading.Event())
-    assert clock.monotonic() - began == 12.0 + LONGEST_HOLD
-
-
 def test_stop_ends_the_wait_for_the_pace() -> None:
     clock, stop = FakeClock(), threading.Event()
     pace = Pace(clock, 1, 1)
-    pace.hold(10)
+    assert pace.wait(stop)
     stop.set()
     assert not pace.wait(stop)

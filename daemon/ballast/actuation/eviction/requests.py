@@ -32,7 +32,7 @@ class EvictionResponse(Enum):
 def answer(outcome: WriteOutcome) -> EvictionResponse:
     if outcome.done:
         return EvictionResponse.DONE
-    if outcome.result in (Result.REFUSED, Result.DRY_RUN) or outcome.too_late:
+    if outcome.result in (Result.REFUSED, Result.DRY_RUN):
         return EvictionResponse.HELD_BACK
     if outcome.result in (Result.CONFLICT, Result.GONE):
         return EvictionResponse.OTHER_POD
