@@ -109,6 +109,24 @@ def requests(uid: str, own: str) -> dict[str, Request]:
             modes=acts,
             why="that is what publishing writes",
         ),
+        "fill etcd by a window of a node": Request(
+            "PATCH", NODE, {"metadata": {"annotations": {"ballast.dev/window": "x" * 200_000}}}
+        ),
+        "annotate a node with what we never write": Request(
+            "PATCH", NODE, {"metadata": {"annotations": {"ballast.dev/x": "x"}}}
+        ),
+        "label a node with what we never write": Request(
+            "PATCH", NODE, {"metadata": {"labels": {"ballast.dev/x": "x"}}}
+        ),
+        "fill etcd by a pod's deletion cost": Request(
+            "PATCH", f"{PODS}/victim", {"metadata": {"annotations": {"ballast.dev/deletion-cost": "1" * 200_000}}}
+        ),
+        "annotate a pod with what we never write": Request(
+            "PATCH", f"{PODS}/victim", {"metadata": {"annotations": {"ballast.dev/window": "x"}}}
+        ),
+        "label a pod under our prefix": Request(
+            "PATCH", f"{PODS}/victim", {"metadata": {"labels": {"ballast.dev/score": "7"}}}
+        ),
         "label a node by merge": Request("PATCH", NODE, LABELLED),
         "label a node by strategic merge": Request("PATCH", NODE, LABELLED, STRATEGIC),
         "label a node by JSON patch": Request(

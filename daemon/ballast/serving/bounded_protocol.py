@@ -202,6 +202,8 @@ class BoundedProtocol(HttpToolsProtocol):
         if self._hosts > 1:
             raise ValueError("a request with two hosts")
         if not self._oversized:
+            if not self._hosts and self.parser.get_http_version() == "1.1":
+                raise ValueError("a request without a host")  # RFC 9112, section 3.2
             self._head_is_read = True
             super().on_headers_complete()
             self._head_is_read = False

@@ -1,5 +1,6 @@
 """What the admission policies leave of the rights that RBAC cannot narrow."""
 
+import json
 from typing import Any
 
 import pytest
@@ -38,7 +39,9 @@ def test_taints_of_ballast_only_stop_pods_where_a_setting_says_so(helm: Helm) ->
 
 def test_labels_under_a_prefix_of_their_own_may_be_score_and_load(helm: Helm) -> None:
     guarded: Values = {"settings": {"publishing": {"label_prefix": "x.node-restriction.kubernetes.io"}}}
-    named = "k in ['x.node-restriction.kubernetes.io/score', 'x.node-restriction.kubernetes.io/load']"
+    named = (
+        "k in ['x.node-restriction.kubernetes.io/score','x.node-restriction.kubernetes.io/load','ballast.dev/empty']"
+    )
     assert expressions(helm, guarded, "ballast").count(named) == 2
     assert "x.node-restriction.kubernetes.io" not in expressions(helm, guarded, "ballast-pods")
     assert "node-restriction" not in expressions(helm, {}, "ballast"), "a rendering without a cluster assumes nothing"
@@ -47,7 +50,25 @@ def test_labels_under_a_prefix_of_their_own_may_be_score_and_load(helm: Helm) ->
 def test_the_operators_own_words_stay_theirs(helm: Helm) -> None:
     for name in ("ballast", "ballast-pods"):
         said = expressions(helm, EVICTING, name)
-        assert said.count("!k.startsWith('ballast.dev/exclude') && !k.startsWith('ballast.dev/evict')") == 4
+        assert said.count("!k.startsWith('ballast.dev/exclude') && !k.startsWith('ballast.dev/evict')") == 2
+
+
+@pytest.mark.parametrize(
+    ("policy", "labels", "annotations", "most"),
+    [
+        ("ballast", ["ballast.dev/score", "ballast.dev/load", "ballast.dev/empty"], ["ballast.dev/window"], 4096),
+        ("ballast-pods", [], ["controller.kubernetes.io/pod-deletion-cost", "ballast.dev/deletion-cost"], 16),
+        ("ballast-autoscalers", [], ["ballast.dev/original-max-replicas", "ballast.dev/power-cap"], 16),
+        ("ballast-scaledobjects", [], ["ballast.dev/original-max-replicas", "ballast.dev/power-cap"], 16),
+    ],
+)
+def test_each_key_that_is_written_is_named_and_bounded(
+    policy: str, labels: list[str], annotations: list[str], most: int, helm: Helm
+) -> None:
+    said = expressions(helm, EVICTING, policy)
+    for what, keys in (("labels", labels), ("annotations", annotations)):
+        named = json.dumps(keys, separators=(",", ":")).replace('"', "'")
+        assert f"variables.{what}.all(k, (k in {named} && size(variables.{what}[k]) <= {most})" in said
 
 
 def test_events_are_in_ballast_s_own_name(helm: Helm) -> None:

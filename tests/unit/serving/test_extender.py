@@ -402,7 +402,8 @@ def test_fields_at_the_limits_are_read() -> None:
 def test_bodies_without_an_end_leave_room_for_short_ones(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bounded_protocol, "READ_TIMEOUT", 120)
     metrics = Metrics()
-    head = b"POST /scheduler/prioritize HTTP/1.1\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n"
+    head = b"POST /scheduler/prioritize HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\n"
+    head += b"content-length: %d\r\n\r\n"
     size = 20 * 1024 * 1024
     with serving(Fake(), metrics) as port, ExitStack() as stack:
         for _ in range(5):

@@ -68,7 +68,7 @@ def answer(client: socket.socket) -> bytes:
 
 
 @pytest.mark.parametrize(
-    "sent", [b"", b"GET /livez HT", b"\r\n", b"POST /watcher HTTP/1.1\r\ncontent-length: 9\r\n\r\nabc"]
+    "sent", [b"", b"GET /livez HT", b"\r\n", b"POST /watcher HTTP/1.1\r\nhost: x\r\ncontent-length: 9\r\n\r\nabc"]
 )
 def test_a_client_that_does_not_finish_its_request_is_dropped(sent: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bounded_protocol, "READ_TIMEOUT", 0.2)
@@ -226,13 +226,13 @@ def test_a_client_ca_without_tls_and_half_a_pair_are_refused(pair: tuple[trustme
 @pytest.mark.parametrize(
     "sent",
     [
-        b"GET /livez HTTP/1.1\r\n" + b"a: b\r\n" * 101 + b"\r\n",
-        b"GET /livez HTTP/1.1\r\n" + b"a: b\r\n" * 1_000_000,
-        b"GET /livez HTTP/1.1\r\na: " + b"b" * 200_000,
-        b"GET /livez HTTP/1.1\r\na: " + b"b" * 65_536 + b"\r\n\r\n",
-        b"GET /livez HTTP/1.1\r\n" + b"b" * 65_536 + b": a\r\n\r\n",
-        b"GET /livez?" + b"x" * 65_536 + b" HTTP/1.1\r\n\r\n",
-        b"POST /watcher HTTP/1.1\r\ntransfer-encoding: chunked\r\n\r\n0\r\n" + b"a: b\r\n" * 200 + b"\r\n",
+        b"GET /livez HTTP/1.1\r\nhost: x\r\n" + b"a: b\r\n" * 101 + b"\r\n",
+        b"GET /livez HTTP/1.1\r\nhost: x\r\n" + b"a: b\r\n" * 1_000_000,
+        b"GET /livez HTTP/1.1\r\nhost: x\r\na: " + b"b" * 200_000,
+        b"GET /livez HTTP/1.1\r\nhost: x\r\na: " + b"b" * 65_536 + b"\r\n\r\n",
+        b"GET /livez HTTP/1.1\r\nhost: x\r\n" + b"b" * 65_536 + b": a\r\n\r\n",
+        b"GET /livez?" + b"x" * 65_536 + b" HTTP/1.1\r\nhost: x\r\n\r\n",
+        b"POST /watcher HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n0\r\n" + b"a: b\r\n" * 200 + b"\r\n",
     ],
     ids=["101", "endless", "endless value", "value", "name", "target", "trailers"],
 )
@@ -258,10 +258,21 @@ def test_headers_are_bounded(sent: bytes) -> None:
     [
         b"\x16\x03\x01\r\n\r\n",
         b"GET /livez HTTP/1.1\r\nhost: evil.com\r\nhost: localhost\r\n\r\n",
-        b"POST /watcher HTTP/1.1\r\ntransfer-encoding: chunked\r\n\r\n" + b"1\r\nx\r\n" * 5_000,
-        b"POST /watcher HTTP/1.1\r\ntransfer-encoding: chunked\r\n\r\n1\r\nx\r\n1;" + b"a" * 200_000,
+        b"GET /livez HTTP/1.1\r\n\r\n",
+        b"GET http://localhost/livez HTTP/1.1\r\nx-host: localhost\r\n\r\n",
+        b"POST /scheduler/filter HTTP/1.1\r\ncontent-length: 2\r\n\r\n{}",
+        b"POST /watcher HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n" + b"1\r\nx\r\n" * 5_000,
+        b"POST /watcher HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n1\r\nx\r\n1;" + b"a" * 200_000,
     ],
-    ids=["no HTTP", "two hosts", "small chunks", "endless extension"],
+    ids=[
+        "no HTTP",
+        "two hosts",
+        "no host",
+        "the host in the target",
+        "no host and a body",
+        "small chunks",
+        "endless extension",
+    ],
 )
 def test_what_is_no_request_to_be_taken_is_counted_and_not_logged(
     sent: bytes, caplog: pytest.LogCaptureFixture
@@ -278,8 +289,10 @@ def test_what_is_no_request_to_be_taken_is_counted_and_not_logged(
 def test_a_body_in_large_chunks_and_an_upgrade_nobody_offers_are_taken() -> None:
     chunks = b"800\r\n%b\r\n" % (b"x" * 2048) * 20
     with serving(board_of(KNOWN)) as port, dial(port) as client:
-        client.sendall(b"POST /watcher HTTP/1.1\r\ntransfer-encoding: chunked\r\n\r\n" + chunks + b"0\r\n\r\n")
-        client.sendall(b"GET /livez HTTP/1.1\r\nconnection: close, upgrade\r\nupgrade: h2c\r\n\r\n")
+        client.sendall(
+            b"POST /watcher HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n" + chunks + b"0\r\n\r\n"
+        )
+        client.sendall(b"GET /livez HTTP/1.1\r\nhost: x\r\nconnection: close, upgrade\r\nupgrade: h2c\r\n\r\n")
         assert drained(client).count(b"HTTP/1.1 200") == 2
 
 
@@ -300,8 +313,8 @@ def test_refusals_are_told_once_a_minute() -> None:
 
 def test_a_hundred_headers_and_a_long_target_are_served() -> None:
     with serving(board_of(KNOWN)) as port, dial(port) as client:
-        many = b"GET /livez?%b HTTP/1.1\r\n%b\r\n" % (b"x" * 60_000, b"a: b\r\n" * 100)
-        client.sendall(many * 2 + b"GET /livez HTTP/1.1\r\nconnection: close\r\n\r\n")
+        many = b"GET /livez?%b HTTP/1.1\r\nhost: x\r\n%b\r\n" % (b"x" * 60_000, b"a: b\r\n" * 99)
+        client.sendall(many * 2 + b"GET /livez HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n")
         assert drained(client).count(b"HTTP/1.1 200") == 3
 
 
@@ -322,7 +335,7 @@ def test_requests_that_wait_for_an_answer_are_few(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(bounded_protocol.BoundedProtocol, "data_received", counted)
     with running(Server(Starlette(), LOOPBACK, refused)) as port, dial(port) as client:
         with contextlib.suppress(OSError):
-            client.sendall(b"GET /x HTTP/1.1\r\n\r\n" * 20_000)
+            client.sendall(b"GET /x HTTP/1.1\r\nhost: x\r\n\r\n" * 20_000)
         drained(client)
     assert most < 300
     assert count == 1
@@ -330,10 +343,10 @@ def test_requests_that_wait_for_an_answer_are_few(monkeypatch: pytest.MonkeyPatc
 
 def test_bytes_of_requests_that_wait_for_an_answer_are_few() -> None:
     refused = threading.Event()
-    large = b"POST /x HTTP/1.1\r\ncontent-length: 60000\r\n\r\n" + b"x" * 60_000
+    large = b"POST /x HTTP/1.1\r\nhost: x\r\ncontent-length: 60000\r\n\r\n" + b"x" * 60_000
     with running(Server(Starlette(), LOOPBACK, lambda code: refused.set())) as port, dial(port) as client:
         with contextlib.suppress(OSError):
-            client.sendall(b"GET /x HTTP/1.1\r\n\r\n" + large * 6)
+            client.sendall(b"GET /x HTTP/1.1\r\nhost: x\r\n\r\n" + large * 6)
         drained(client)
     assert refused.is_set()
 
