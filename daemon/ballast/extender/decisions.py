@@ -24,7 +24,7 @@ from ballast.model.shape import ContainerShape, shape_of
 from ballast.model.snapshot import Snapshot
 from ballast.placement.assumed_pods import OUTCOMES, AssumedPods, learn, owner_of
 from ballast.placement.choice import apart, choose, spread, worth
-from ballast.placement.fleet_model import FleetModel
+from ballast.placement.fleet_model import FleetModel, Held
 from ballast.placement.live_residual import LiveResidual
 from ballast.scoring import crane, dominant_residual, load_aware, load_variation
 from ballast.scoring.blend import Blend
@@ -178,8 +178,7 @@ class ExtenderService:
         """The watch has listed all pods. Requests are answered between batches of them."""
         with self._lock:
             if first := self._assumed.nothing_shown:
-                possible = filter(self._assumed.possible, items)
-                learn(self._assumed.arrivals, map(self._assumed.claimed, possible))
+                learn(self._assumed.arrivals, map(self._assumed.claimed, items))
         listed: set[str] = set()
         for start in range(0, len(items), BATCH):
             batch = items[start : start + BATCH]
@@ -255,7 +254,7 @@ class ExtenderService:
         strategy = self._strategies.make(load_variation.NAME if of_load else name, "full", deviation=False)
         if strategy.needs_pods and self._pods_age() > WATCH_SILENT:
             return state.by_node_exactly(None)
-        with self._lock:
+        with self._lock, self._assumed.proved_alone():
             scores = strategy.score(state.model.fleet, STANDARD if strategy.needs_pod else None)
         if of_load:
             scores = replace(scores, exact=load_variation.label_score((100 - scores.exact) / 50))
@@ -299,8 +298,8 @@ class ExtenderService:
         # A pod that is decided again must not stand in its own way: its last decision no longer counts.
         assumed.forget_decision(uid)
         named = state.hosts.named(names)
-        if (held := self.reservations.prefer(uid, named)) is not None:
-            return held
+        if (preferred := self.reservations.prefer(uid, named)) is not None:
+            return preferred
         age, lag = self._age(state), assumed.watch_lag(now, asked=True)
         rows, model, strategy = named.rows, state.model, state.strategies[name]
         # Without any known load the scores would be the strategy's guesses: the scheduler's own plugins decide then.
@@ -308,27 +307,26 @@ class ExtenderService:
         neutral = self._unusable(strategy) or ("unknown-nodes" if blind or not len(rows) else None)
         if neutral is not None:
             return replace(equal(named, neutral), snapshot_age=age, watch_lag=lag)
-        unseen = 0 if proved or assumed.waiting(uid) is not None else assumed.unseen(now)
-        few = 0 < unseen < FEW_UNSEEN
-        with assumed.supposing(uid, arriving.shape, self._clock.wall(), now) if few else nullcontext():
-            fleet = model.fleet if named.everybody else model.fleet.at(rows)
-            scores = _finest(strategy, fleet, arriving)
-        if scores.unknown.all():
+        unseen = 0 if proved or assumed.may_book(uid, proved=False) else assumed.unbooked(now)
+        late = self._lateness(strategy, lag)
+        exact = _exact(strategy, model, named, arriving, late)
+        if exact is None:
             return replace(equal(named, "unknown-nodes"), snapshot_age=age, watch_lag=lag)
-        exact = scores.exact.take(rows) if named.everybody else scores.exact
-        if late := self._lateness(strategy, lag):
-            # Nodes within a share of the range are equal, so that pods share them; of the worst one only if blind.
-            exact = np.minimum(exact, exact.max() - late * np.ptp(exact))
+        wanted = exact
+        if 0 < unseen < FEW_UNSEEN:  # What nobody has proved moves where these pods go, and no point of others.
+            with assumed.supposing(uid, arriving.shape, self._clock.wall(), now):
+                supposed = _exact(strategy, model, named, arriving, late)
+            wanted = exact if supposed is None else supposed
         owner, claim = owner_of(arriving), claim_of(arriving)
         siblings = assumed.of_owner(owner) if claim is None else {}
-        chosen = choose(apart(exact, model.counts(siblings)[rows]) if siblings else exact, state.keys.take(rows), uid)
+        wanted = apart(wanted, model.counts(siblings)[rows]) if siblings else wanted
+        chosen = choose(wanted, state.keys.take(rows), uid)
         if unseen >= FEW_UNSEEN:
             chosen = self._go_apart(uid, exact * state.sizes[rows], rows, model.rows)
         # The pod counts on its node from now on, so that the next pod of a burst does not see an empty node.
         node = model.names[rows[chosen]]
-        assumed.assume(
-            uid, node, arriving.shape, wall=self._clock.wall(), now=now, owner=owner, claim=claim, proved=proved
-        )
+        held = Held(node, arriving.shape, self._clock.wall(), owner, claim, expected=True)
+        assumed.assume(uid, held, now, arriving.template, proved=proved)
         self.reservations.note_decision(uid)
         return replace(_priorities(named, exact, chosen), snapshot_age=age, watch_lag=lag)
 
@@ -403,6 +401,17 @@ class ExtenderService:
         with self._lock:
             if self._state is state:
                 state.residual.install(prepared)
+
+
+def _exact(strategy: Strategy, model: FleetModel, named: Named, arriving: Pod, late: float) -> Floats | None:
+    """The scores of the named nodes, None where none is known."""
+    fleet = model.fleet if named.everybody else model.fleet.at(named.rows)
+    scores = _finest(strategy, fleet, arriving)
+    if scores.unknown.all():
+        return None
+    exact = scores.exact.take(named.rows) if named.everybody else scores.exact
+    # Nodes within a share of the range are equal, so that pods share them; of the worst one only if blind.
+    return np.minimum(exact, exact.max() - late * np.ptp(exact)) if late else exact
 
 
 def _finest(strategy: Strategy, fleet: Fleet, arriving: Pod) -> Scores:

@@ -12,7 +12,8 @@ from ballast.model.pod import Pod
 from ballast.model.shape import Shape
 from ballast.placement.assumed_pods import AssumedPods
 from ballast.placement.choice import NEUTRAL
-from ballast.placement.reservations import Arriving, Reservation, Reservations, fits
+from ballast.placement.fleet_model import Held
+from ballast.placement.reservations import Arriving, Reservation, Reservations
 from ballast.serving.extender import Priorities
 from ballast.serving.host_index import Named
 
@@ -82,7 +83,7 @@ class ExtenderReservations:
         """Whether a pod of this shape finds room beside all that is there, decided or reserved; None if unknown."""
         with self._lock:
             model = self._assumed.model
-            return None if model is None or node not in model.rows else fits(shape, model, node)
+            return None if model is None or node not in model.rows else model.has_room(node, shape)
 
     def reject(self, pod: Pod, names: Sequence[str]) -> dict[str, str]:
         """{node: why} where this pod would take what is held for others."""
@@ -114,7 +115,8 @@ class ExtenderReservations:
         reservation = self._reservations.meant_for(uid, controller(pod), named.names)
         if reservation is None:
             return None
-        self._assumed.assume(uid, reservation.node, UNSIZED, wall=self._clock.wall(), now=self._clock.monotonic())
+        now, wall = self._clock.monotonic(), self._clock.wall()
+        self._assumed.assume(uid, Held(reservation.node, UNSIZED, wall, expected=True), now, proved=True)
         self._reservations.give(reservation.name, uid)
         self.note_decision(uid)
         points = np.full(len(named.names), NEUTRAL)

@@ -103,6 +103,12 @@ class Template(msgspec.Struct, frozen=True, gc=False):
         return bool(self.host_ports or self.affinity or self.anti_affinity or self.spread)
 
     @property
+    def independent(self) -> bool:
+        """Whether nodes alone decide where it may run, and whether."""
+        claims = self.attaches or self.volume_claims or self.resource_claims or self.named_claims
+        return not (self.looks_at_pods or claims or self.grouped or self.opaque)
+
+    @property
     def prefers(self) -> bool:
         """Whether it likes some of the nodes that it may run on better than others."""
         return bool(self.preferred or self.preferred_pods or self.preferred_spread)

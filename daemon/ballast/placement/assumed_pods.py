@@ -5,20 +5,27 @@ from __future__ import annotations
 import heapq
 import math
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from ballast.model.devices import Claim, claim_of
+from ballast.model.devices import claim_of
 from ballast.model.pod import Pod
 from ballast.model.shape import Shape
+from ballast.model.template import PLAIN, Template
 from ballast.placement.fleet_model import FleetModel, Held
 from ballast.scoring.profiles import Arrivals, asked_by
 
 OUTCOMES = ("assumed", "confirmed", "undone", "expired", "retried", "unseen", "impossible")
 """`unseen`: the watch has not shown the pod, and the caller has proved nothing: it counts once the watch shows it.
-`impossible`: the node does not have what the pod requests, so its scheduler cannot have chosen it.
+`impossible`: the pod cannot start on that node, or nothing shows that it could start at all.
 """
+
+ORDINARY = "default-scheduler"
+"""The scheduler that every cluster has. Others count once a pod is bound where they were sent, without proof."""
+
+MOST_SCHEDULERS = 1000
+"""Schedulers that are known to bind."""
 
 
 class AssumedPods:
@@ -28,7 +35,7 @@ class AssumedPods:
 
         pods = AssumedPods(assume_for=30, on_outcome=print)
         pods.put(waiting, now=0)  # the watch shows a pod that waits
-        pods.assume(waiting.uid, "n1", waiting.shape, wall=time(), now=1)  # assumed: its room on n1 is taken
+        pods.assume(waiting.uid, Held("n1", waiting.shape, time()), now=1)  # assumed: its room on n1 is taken
         pods.put(bound, now=2)  # confirmed, if it is bound to n1; otherwise undone
         pods.expire(now=31)  # expired, if the binding never came
 
@@ -46,9 +53,11 @@ class AssumedPods:
         self.assumptions = Assumptions(assume_for)
         self.arrivals = Arrivals()
         self._claim = claim
-        self._unclaimed: set[str] = set()
         self._unseen = UnseenDecisions()
         self._ahead: dict[str, float] = {}
+        self._tried: dict[str, tuple[float | None, str]] = {}
+        """{uid: when it was refused, and where room was made} of pods about which a decision came to nothing."""
+        self._binding = {ORDINARY}
         self._lags: deque[tuple[float, float, bool]] = deque(maxlen=MOST_UNSEEN)
         self.model: FleetModel | None = None
         self._on_outcome = on_outcome
@@ -68,7 +77,11 @@ class AssumedPods:
 
     def unseen(self, now: float) -> int:
         """How many decisions of the last seconds are about pods that the watch has not shown."""
-        return self._unseen.count(now) + len(self._ahead)
+        return len(self._ahead) + sum(uid not in self._waiting for uid in self._unseen.uids(now))
+
+    def unbooked(self, now: float) -> int:
+        """How many decisions of the last seconds take no room, or are about pods that the watch has not shown."""
+        return len(self._ahead) + len(self._unseen.uids(now))
 
     def decided_unseen(self, uid: str, now: float) -> str | None:
         """The node that was chosen for a pod that the watch has not shown."""
@@ -93,6 +106,34 @@ class AssumedPods:
             yield
         finally:
             self._suppose(supposed, -1)
+
+    def may_book(self, uid: str, *, proved: bool) -> bool:
+        """Whether a decision about this pod takes room: the watch shows that it could start, or the caller has proved
+        who it is.
+
+        Nothing shows it for a pod that a scheduler has refused, whose scheduler is not known to bind, or that depends
+        on more than its node: on volumes, devices, other pods. Nor for one that came to nothing before, until it is
+        refused again: who asks about a pod and does not bind it may be anybody.
+        """
+        pod = self._waiting.get(uid)
+        if pod is None:
+            return proved and len(self._ahead) < MOST_UNSEEN
+        if pod.deleting or self._tried.get(uid) == (pod.waiting_since, pod.nominated):
+            return False
+        free = len(self.assumptions.guesses) < MOST_GUESSES and pod.template.independent
+        return proved or (free and not pod.waiting and pod.scheduler_name in self._binding)
+
+    @contextmanager
+    def proved_alone(self) -> Iterator[None]:
+        """Without what was decided for callers that have proved nothing."""
+        guesses = [(uid, self._held[uid]) for uid in self.assumptions.guesses]
+        for uid, _ in guesses:
+            self._hold(uid, None)
+        try:
+            yield
+        finally:
+            for uid, held in guesses:
+                self._hold(uid, held)
 
     def claimed(self, pod: Pod) -> Pod:
         """The pod with what it asks for by resource claims, as far as these have been seen."""
@@ -152,35 +193,44 @@ class AssumedPods:
         self.model = model
 
     def put(self, pod: Pod, now: float, *, wall: float | None = None, learn: bool = True) -> None:
-        """The watch shows a pod at `wall` (Unix seconds); what it asks for is learned when it is new."""
+        """The watch shows a pod at `wall` (Unix seconds); what it asks for is learned once it is on a node."""
         uid = pod.uid
         if pod.finished:
             self.remove(uid, wall)
             return
         if pod.gated and not pod.node:  # No scheduler asks about it; it counts as new once its gates are gone.
-            self._waiting.pop(uid, None)
+            self._forget_waiting(uid)
             self._settle(uid, "undone")
             return
-        if learn and (uid in self._unclaimed or (uid not in self._waiting and not self.shown_bound(uid))):
-            self._learn(pod)
+        if learn and pod.node and not self.shown_bound(uid):  # Others may never start, and teach nothing.
+            self.arrivals.learn(asked_by(self.claimed(pod)), pod.created)
         decided = self._shown_first(pod, now, wall if learn else None) if uid not in self._waiting else None
         if not pod.node:
             before = self._waiting.get(uid)
             self._waiting[uid] = pod
             if pod.deleting or (before is not None and self._given_up(before, pod)):
                 self._settle(uid, "undone")
-            elif decided is not None:
+            elif decided is not None and self.may_book(uid, proved=False):
                 since = pod.created if wall is None else wall
                 held = Held(decided.node, pod.shape, since, owner_of(pod), claim_of(pod), expected=True)
-                self._try(uid, held, now)
+                self._try(uid, held, now, pod.template, proved=False)
             return
-        self._waiting.pop(uid, None)
+        self._bind(pod, decided, now)
+
+    def _bind(self, pod: Pod, decided: Decision | None, now: float) -> None:
+        """A pod is on a node; `decided` is what was decided about it before the watch showed it."""
+        uid = pod.uid
         decision = self.assumptions.drop(uid)
         if decision is not None:
             self._on_outcome("confirmed" if decision.node == pod.node else "undone")
+        meant = decision or decided or self._unseen.take(uid, now)
+        if meant is not None and meant.node == pod.node and len(self._binding) < MOST_SCHEDULERS:
+            self._binding.add(pod.scheduler_name)
+        self._forget_waiting(uid)
         booked, claim = self._held.get(uid), claim_of(pod)
         if booked is None or (booked.node, booked.claim) != (pod.node, claim) or booked.shape is not pod.shape:
             self._hold(uid, Held(pod.node, pod.shape, pod.scheduled_at or pod.created, owner_of(pod), claim))
+            self._make_room(pod.node, pod.shape)
 
     def remove(self, uid: str, wall: float | None = None) -> None:
         """The pod is gone, or finished, since `wall` (Unix seconds)."""
@@ -189,8 +239,7 @@ class AssumedPods:
             stay = self._held[uid], wall
             if self.model is None or self.model.stay(*stay):
                 self._departed.append(stay)
-        self._waiting.pop(uid, None)
-        self._unclaimed.discard(uid)
+        self._forget_waiting(uid)
         self._settle(uid, "undone")
         self._hold(uid, None)
 
@@ -198,35 +247,39 @@ class AssumedPods:
         """Before a pod is decided again, so that it does not stand in its own way."""
         self._settle(uid, "retried")
 
-    def assume(
-        self,
-        uid: str,
-        node: str,
-        shape: Shape,
-        *,
-        wall: float,
-        now: float,
-        owner: str = "",
-        claim: Claim | None = None,
-        proved: bool = False,
-    ) -> bool:
-        """Books a decision for a pod that the watch shows waiting, and of MOST_UNSEEN others that a `proved` caller
-        asks about. Returns whether it counts.
-        """
+    def assume(self, uid: str, held: Held, now: float, template: Template = PLAIN, *, proved: bool = False) -> bool:
+        """Books a decision about a pod that `may_book`, where the node has room for it. Returns whether it counts."""
         if not uid or self.shown_bound(uid):
             return False
+        if not self.may_book(uid, proved=proved):
+            self._unseen.keep(uid, held.node, now)
+            self._on_outcome("impossible" if uid in self._waiting else "unseen")
+            return False
         if uid not in self._waiting:
-            if not proved or len(self._ahead) >= MOST_UNSEEN:
-                self._unseen.keep(uid, node, now)
-                self._on_outcome("unseen")
-                return False
             self._ahead[uid] = now
-        return self._try(uid, Held(node, shape, wall, owner, claim, expected=True), now)
+        return self._try(uid, held, now, template, proved=proved)
 
     def expire(self, now: float) -> None:
         """Undoes the decisions whose time is over."""
         for decision in self.assumptions.expire(now):
             self._undo(decision, "expired")
+            pod = self._waiting.get(decision.uid)
+            if pod is not None:
+                self._tried[decision.uid] = pod.waiting_since, pod.nominated
+
+    def _forget_waiting(self, uid: str) -> None:
+        self._waiting.pop(uid, None)
+        self._tried.pop(uid, None)
+
+    def _make_room(self, node: str, shape: Shape) -> None:
+        """A pod takes more there than was known: what is only assumed there ends, as far as it has no room left."""
+        model = self.model
+        if model is None or not model.overbooked(node, shape):
+            return
+        for uid in [uid for uid in self.assumptions if self._held[uid].node == node]:
+            self._settle(uid, "undone")
+            if not model.overbooked(node, shape):
+                return
 
     def _shown_first(self, pod: Pod, now: float, wall: float | None) -> Decision | None:
         """How late the watch shows a pod is kept; returns what was decided about it before."""
@@ -255,35 +308,15 @@ class AssumedPods:
             self.model.fly(held, sign)
             self.model.stay(held, sign=sign)
 
-    def _learn(self, pod: Pod) -> None:
-        """The claims of a pod are made after it, so it may have to be shown again; by its binding they are there."""
-        shape = self.claimed(pod)
-        if pod.template.device_claims and not (shape.claimed or pod.node):
-            self._unclaimed.add(pod.uid)
-            return
-        self._unclaimed.discard(pod.uid)
-        if self.possible(pod):
-            self.arrivals.learn(asked_by(shape), pod.created)
-
-    def possible(self, pod: Pod) -> bool:
-        """Whether it is on a node, or some node has what it requests: others never start, and teach nothing.
-
-        Before the nodes are known every pod counts.
-        """
-        return bool(pod.node) or self.model is None or self.model.possible(self.claimed(pod).shape)
-
-    def _try(self, uid: str, held: Held, now: float) -> bool:
-        """Books a decision, unless the node can never hold the pod. Returns whether it counts."""
-        if self.model is not None and not self.model.has(held.node, held.shape):
+    def _try(self, uid: str, held: Held, now: float, template: Template, *, proved: bool) -> bool:
+        """Books a decision where a scheduler could have made it: who asks for more asks about no node of its own."""
+        if self.model is not None and not self.model.takes(held.node, held.shape, template):
             self._on_outcome("impossible")
             return False
-        self._book(uid, held, now)
-        return True
-
-    def _book(self, uid: str, held: Held, now: float) -> None:
-        self.assumptions.assume(uid, held.node, now)
+        self.assumptions.assume(uid, held.node, now, proved=proved)
         self._on_outcome("assumed")
         self._hold(uid, held)
+        return True
 
     def _settle(self, uid: str, outcome: str) -> None:
         decision = self.assumptions.drop(uid)
@@ -331,8 +364,8 @@ def owner_of(pod: Pod) -> str:
 
 
 def learn(arrivals: Arrivals, pods: Iterable[Pod], most: int = 500) -> None:
-    """Learns from the newest of the pods that are there, oldest first."""
-    countable = (pod for pod in pods if not pod.finished and (pod.node or not pod.gated))
+    """Learns from the newest of the pods that are on nodes, oldest first."""
+    countable = (pod for pod in pods if not pod.finished and pod.node)
     for pod in sorted(countable, key=lambda pod: (pod.created, pod.uid))[-most:]:
         arrivals.learn(asked_by(pod), pod.created)
 
@@ -345,6 +378,10 @@ UNSEEN_FOR = 5.0
 
 MOST_UNSEEN = 1000
 """Decisions about pods that the watch has not shown; the oldest is forgotten first."""
+
+MOST_GUESSES = 500
+"""Decisions without proof that take room. Labels are made without them: that many are taken out and put back in 20 ms.
+"""
 
 LAG_FOR = 60.0
 """Seconds for which a late event of the watch counts."""
@@ -366,7 +403,7 @@ class Decision:
 
 
 class UnseenDecisions:
-    """Decisions about pods that the watch has not shown. They take no room until it does.
+    """Decisions about pods of which nothing shows that they could start. They take no room.
 
     So requests about pods that do not exist take none. `spread` sends such pods apart while there are many of them.
     """
@@ -390,11 +427,11 @@ class UnseenDecisions:
         """The nodes that were chosen for other pods."""
         return [entry.node for entry in self._decisions.values() if entry.uid != uid and now < entry.until]
 
-    def count(self, now: float) -> int:
-        """How many there are."""
+    def uids(self, now: float) -> Collection[str]:
+        """Of which pods there are."""
         while self._decisions and next(iter(self._decisions.values())).until <= now:
             del self._decisions[next(iter(self._decisions))]
-        return len(self._decisions)
+        return self._decisions.keys()
 
     def take(self, uid: str, now: float) -> Decision | None:
         """Removes the decision for this pod and returns it, unless its time is over."""
@@ -409,9 +446,14 @@ class Assumptions:
         self._assume_for = assume_for
         self._decisions: dict[str, Decision] = {}
         self._deadlines: list[tuple[float, str]] = []
+        self.guesses: set[str] = set()
+        """Of callers that have proved nothing."""
 
     def __len__(self) -> int:
         return len(self._decisions)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._decisions)
 
     def __contains__(self, uid: str) -> bool:
         return uid in self._decisions
@@ -420,8 +462,11 @@ class Assumptions:
         """The decision for this pod, if there is one."""
         return self._decisions.get(uid)
 
-    def assume(self, uid: str, node: str, now: float) -> None:
+    def assume(self, uid: str, node: str, now: float, *, proved: bool = True) -> None:
         """Replaces what was decided for this pod before."""
+        self.drop(uid)
+        if not proved:
+            self.guesses.add(uid)
         decision = self._decisions[uid] = Decision(uid, node, now + self._assume_for)
         heapq.heappush(self._deadlines, (decision.until, uid))
         if len(self._deadlines) > 2 * len(self._decisions) + SPARE:
@@ -430,6 +475,7 @@ class Assumptions:
 
     def drop(self, uid: str) -> Decision | None:
         """Removes and returns the decision for this pod, if there is one."""
+        self.guesses.discard(uid)
         return self._decisions.pop(uid, None)
 
     def expire(self, now: float) -> list[Decision]:

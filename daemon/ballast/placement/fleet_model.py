@@ -12,7 +12,9 @@ from ballast.model.devices import Claim, devices_of
 from ballast.model.sample import Ints
 from ballast.model.shape import Shape
 from ballast.model.snapshot import Snapshot
+from ballast.model.template import Template
 from ballast.placement.candidates import Candidates, candidates
+from ballast.placement.node_constraints import allows
 from ballast.scoring.demand import demand, predicted, units
 from ballast.scoring.devices.room import PlacedDevices
 from ballast.scoring.expected_use import Presence, RecentPods, Siblings
@@ -114,6 +116,7 @@ class FleetModel:
         self.changes: list[int] = []
         self.follows = previous is not None and previous.names == names
         self.names: list[str] = names
+        self.nodes = snapshot.nodes
         self.rows: Mapping[str, int] = {name: row for row, name in enumerate(names)}
         self.placed: Placed = previous.placed if previous is not None and self.follows else Placed(len(names))
         self._bindings = bindings or {}
@@ -147,19 +150,33 @@ class FleetModel:
                 counts = np.bincount(rows, minlength=len(self.names)).astype(np.int64)
                 self.placed.add(slice(None), shape, counts)
 
-    def has(self, node: str, shape: Shape) -> bool:
-        """Whether the node has what the pod requests, with nothing else on it; True for a node that is not known."""
+    def takes(self, node: str, shape: Shape, template: Template) -> bool:
+        """Whether the node could take the pod: by what it is, and beside all that is bound, assumed and reserved."""
         row = self.rows.get(node)
-        requests = demand(shape).reserved.items()
-        return row is None or all(amount <= self.fleet.allocatable(name)[row] for name, amount in requests if amount)
+        return row is not None and allows(self.nodes[row], template) and self.has_room(node, shape)
 
-    def possible(self, shape: Shape) -> bool:
-        """Whether some node has what the pod requests, with nothing else on it."""
-        fits = np.ones(len(self.names), bool)
-        for name, amount in demand(shape).reserved.items():
-            if amount:
-                fits &= amount <= self.fleet.allocatable(name)
-        return bool(fits.any())
+    def has_room(self, node: str, shape: Shape, usable: Iterable[Shape] = ()) -> bool:
+        """Whether a node has room beside all that counts as taken, but for what is `usable`; how many pods it takes
+        aside. A node that is not known has no room.
+        """
+        row = self.rows.get(node)
+        if row is None:
+            return False
+        room = [demand(shape).reserved for shape in usable]
+        return all(
+            amount <= self._free(row, name) + sum(amounts.get(name, 0) for amounts in room)
+            for name, amount in demand(shape).reserved.items()
+            if amount and name != "pods"
+        )
+
+    def overbooked(self, node: str, shape: Shape) -> bool:
+        """Whether more is taken than there is, of what a pod of this shape requests."""
+        row = self.rows.get(node)
+        names = [name for name, amount in demand(shape).reserved.items() if amount and name != "pods"]
+        return row is not None and any(self._free(row, name) < 0 for name in names)
+
+    def _free(self, row: int, resource: str) -> int:
+        return int(self.fleet.allocatable(resource)[row] - self.placed.reserved(resource)[row])
 
     def counts(self, named: Mapping[str, int]) -> Ints:
         """[node]: what is `named` of it, else 0."""

@@ -70,6 +70,12 @@ class NodeConstraints:
         return mask
 
 
+def allows(node: Node, template: Template) -> bool:
+    """Whether one node is schedulable and chosen, and its taints are tolerated."""
+    tolerated = all(_tolerated(taint, template.tolerations) for taint in node.taints)
+    return node.schedulable and not node.deleting and tolerated and _chosen(template, node)
+
+
 def _chosen(template: Template, node: Node) -> bool:
     if any(node.labels.get(key) != value for key, value in template.node_selector):
         return False

@@ -10,7 +10,6 @@ from ballast.model.pod import Pod
 from ballast.model.shape import Shape
 from ballast.placement.assumed_pods import AssumedPods
 from ballast.placement.fleet_model import FleetModel, Held
-from ballast.scoring.demand import demand
 
 LONGEST = 3600.0
 """Seconds for which room may be held; a deadline further ahead was set before the clock was put back."""
@@ -137,7 +136,7 @@ class Reservations:
         return {
             node: reservations
             for node, reservations in others.items()
-            if not fits(pod.shape, model, node, usable.get(node, ()))
+            if not model.has_room(node, pod.shape, usable.get(node, ()))
         }
 
     def _meant_for(self, uid: str, owner: str) -> list[Reservation]:
@@ -197,23 +196,3 @@ def _expected(sibling: Pod, reservation: Reservation) -> Pod:
         waiting_since=None,
         scheduled_at=None,
     )
-
-
-def fits(shape: Shape, model: FleetModel, node: str, usable: Iterable[Shape] = ()) -> bool:
-    """Whether a node has room beside all that counts as taken, but for what is `usable`; how many pods it takes aside.
-
-    A node that the model does not have has no room.
-    """
-    row = model.rows.get(node)
-    if row is None:
-        return False
-    room = [demand(shape).reserved for shape in usable]
-    return all(
-        amount <= _free(model, row, name) + sum(amounts.get(name, 0) for amounts in room)
-        for name, amount in demand(shape).reserved.items()
-        if amount and name != "pods"
-    )
-
-
-def _free(model: FleetModel, row: int, resource: str) -> int:
-    return int(model.fleet.allocatable(resource)[row] - model.placed.reserved(resource)[row])

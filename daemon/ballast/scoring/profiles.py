@@ -28,10 +28,13 @@ def asked_by(pod: Pod) -> Units:
 
 
 def observed(pods: Iterable[Pod], limit: int = 256) -> tuple[Profile, ...]:
-    """The distinct requests of the unfinished pods, weighted by their number; at most the `limit` most frequent."""
+    """The distinct requests of the unfinished pods on nodes, weighted by their number; the `limit` most frequent.
+
+    Pods that wait may never start: what they ask for says nothing of those that will.
+    """
     counts: dict[tuple[tuple[str, int], ...], int] = {}
     for pod in pods:
-        if not pod.finished:
+        if pod.node and not pod.finished:
             key = _key(asked_by(pod))
             counts[key] = counts.get(key, 0) + 1
     kept = sorted(counts, key=lambda key: (-counts[key], key))[:limit]

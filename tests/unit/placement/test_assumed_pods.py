@@ -37,7 +37,7 @@ def in_flight(booked: AssumedPods) -> list[int]:
 
 
 def assume(booked: AssumedPods, uid: str, node: str, now: float = 0.0) -> bool:
-    return booked.assume(uid, node, SMALL, wall=TIME + 10, now=now)
+    return booked.assume(uid, Held(node, SMALL, TIME + 10, expected=True), now)
 
 
 def test_a_decision_counts_at_once() -> None:
@@ -217,7 +217,7 @@ def test_whatever_happens_the_sums_are_those_of_what_is_held(steps: list[tuple])
         elif kind == "end":
             booked.remove(rest[0])
         elif kind == "assume":
-            booked.assume(rest[0], rest[1], rest[2], wall=end + 1, now=now)
+            booked.assume(rest[0], Held(rest[1], rest[2], end + 1, expected=True), now)
         elif kind == "retry":
             booked.forget_decision(rest[0])
         elif kind == "later":
@@ -260,22 +260,21 @@ def test_shapes_that_are_gone_are_forgotten() -> None:
     assert not model.placed.reserved("cpu").any()
 
 
-def test_a_pod_that_claims_devices_is_learned_once_its_claims_are_there() -> None:
-    """The claims of a pod are made after it; a pod that is bound is learned as it is."""
+def test_a_pod_is_learned_with_its_claims_once_it_is_on_a_node() -> None:
+    """The claims of a pod are made after it."""
     claimed: dict[str, dict[str, int]] = {}
     claim = lambda each: msgspec.structs.replace(each, claimed=claimed.get(each.uid, {}))  # noqa: E731
     bookings = AssumedPods(60.0, claim=claim)
     asks = msgspec.structs.replace(pod("a"), template=Template(device_claims=1))
     bookings.put(asks, 0.0)
+    bookings.put(pod("never", asks=LARGE), 0.0)
     assert bookings.arrivals.count == 0
     claimed["a"] = {"resource.k8s.io/gpu.example.com": 2}
-    bookings.put(asks, 1.0)
-    bookings.put(asks, 2.0)
+    bookings.put(msgspec.structs.replace(asks, node="n0"), 1.0)
+    bookings.put(msgspec.structs.replace(asks, node="n0", ready=True), 2.0)
     assert bookings.arrivals.count == 1
     [profile] = bookings.arrivals.profiles()
     assert profile.requests["resource.k8s.io/gpu.example.com"] == 2
-    bookings.put(msgspec.structs.replace(asks, uid="b", name="b", node="n0"), 3.0)
-    assert bookings.arrivals.count == 2
 
 
 def gated(uid: str) -> Pod:
@@ -291,15 +290,9 @@ def test_a_gated_pod_is_not_waiting_and_books_nothing() -> None:
     assert booked.owners_in_flight() == set()
 
 
-def test_what_a_gated_pod_requests_is_learned_once_its_gates_are_gone() -> None:
-    booked, _ = bookings()
-    booked.put(gated("a"), 0.0)
-    assert booked.arrivals.count == 0
-    booked.put(pod("a"), 1.0)
-    assert booked.arrivals.count == 1
-    assert assume(booked, "a", "n1")
+def test_only_pods_on_nodes_teach() -> None:
     arrivals = Arrivals()
-    learn(arrivals, [gated("b"), pod("c")])
+    learn(arrivals, [gated("b"), pod("c"), pod("d", "n0"), msgspec.structs.replace(pod("e", "n0"), phase="Failed")])
     assert arrivals.count == 1
 
 
@@ -308,6 +301,6 @@ def test_a_pod_larger_than_its_node_books_nothing_there(proved: bool) -> None:
     booked, outcomes = bookings()
     huge = msgspec.structs.replace(pod("a"), shape=shape(1e6))
     booked.put(huge, 0.0)
-    assert not booked.assume("a", "n1", huge.shape, wall=TIME + 10, now=0.0, proved=proved)
+    assert not booked.assume("a", Held("n1", huge.shape, TIME + 10), 0.0, proved=proved)
     assert reserved(booked) == [0, 0, 0]
     assert outcomes == {"impossible": 1}

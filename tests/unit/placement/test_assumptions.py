@@ -27,16 +27,16 @@ def test_a_decision_about_an_unseen_pod_is_kept_for_a_few_seconds() -> None:
     assert unseen.take("a", 101.0 + UNSEEN_FOR - 0.1) == Decision("a", "n2", 101.0 + UNSEEN_FOR)
     assert unseen.take("a", 101.0) is None
     assert unseen.take("b", 101.0 + UNSEEN_FOR) is None
-    assert not unseen.count(101.0)
+    assert not unseen.uids(101.0)
     unseen.keep("c", "n1", 102.0)
-    assert (unseen.count(102.0), unseen.count(102.0 + UNSEEN_FOR)) == (1, 0)
+    assert (len(unseen.uids(102.0)), len(unseen.uids(102.0 + UNSEEN_FOR))) == (1, 0)
 
 
 def test_decisions_about_pods_that_may_not_exist_are_bounded() -> None:
     unseen = UnseenDecisions()
     for number in range(MOST_UNSEEN + 5):
         unseen.keep(f"u{number}", "n1", 100.0)
-    assert unseen.count(100.0) == MOST_UNSEEN
+    assert len(unseen.uids(100.0)) == MOST_UNSEEN
     assert unseen.take("u4", 100.0) is None
     assert unseen.take("u5", 100.0) is not None
 

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from ballast.model.pod import Owner, Pod
 from ballast.model.shape import Shape
 from ballast.placement.assumed_pods import AssumedPods
-from ballast.placement.fleet_model import FleetModel
-from ballast.placement.reservations import Arriving, Purpose, Reservation, Reservations, fits, with_promises
+from ballast.placement.fleet_model import FleetModel, Held
+from ballast.placement.reservations import Arriving, Purpose, Reservation, Reservations, with_promises
 from tests.worlds.snapshots import SMALL, TIME, pod, shape, snapshot
 
 FOUR = shape(4.0)
@@ -91,7 +91,7 @@ def test_two_replacements_of_one_owner_get_a_reservation_each() -> None:
         assert found is not None
         assert found.node == node
         booked.put(_of(pod(uid)), 0.0)
-        booked.assume(uid, node, Shape(), wall=TIME, now=0.0)
+        booked.assume(uid, Held(node, Shape(), TIME), 0.0, proved=True)
         held.give(found.name, uid)
     assert held.meant_for("c", "rs", everywhere) is None
     booked.forget_decision("a")
@@ -104,7 +104,7 @@ def test_room_that_was_given_counts_once_and_is_freed_when_the_pod_is_bound() ->
     booked, held = room()
     held.hold(replacement())
     booked.put(_of(pod("a")), 0.0)
-    booked.assume("a", "n1", Shape(), wall=TIME, now=0.0)
+    booked.assume("a", Held("n1", Shape(), TIME), 0.0, proved=True)
     held.give("r1", "a")
     assert taken(booked) == [0, 500, 0]
     held.bound("a", "rs", "n1")
@@ -166,9 +166,9 @@ def test_a_pod_of_higher_priority_is_not_kept_out() -> None:
 def test_a_node_without_this_resource_or_that_is_not_known_has_no_room() -> None:
     booked, _ = room()
     assert booked.model is not None
-    assert fits(SMALL, booked.model, "n1")
-    assert not fits(shape(1.0, gpu=1), booked.model, "n1")
-    assert not fits(SMALL, booked.model, "elsewhere")
+    assert booked.model.has_room("n1", SMALL)
+    assert not booked.model.has_room("n1", shape(1.0, gpu=1))
+    assert not booked.model.has_room("elsewhere", SMALL)
 
 
 def test_a_list_of_all_pods_leaves_reservations_alone() -> None:
@@ -212,7 +212,7 @@ def test_the_sums_are_those_of_what_stands(acts: list[tuple[str, int, int]]) -> 
             held.release(name)
         elif act == "give":
             found = held.meant_for(uid, f"o{number % 2}", ["n0", "n1", "n2"])
-            if found is not None and booked.assume(uid, found.node, Shape(), wall=now, now=now):
+            if found is not None and booked.assume(uid, Held(found.node, Shape(), now), now, proved=True):
                 held.give(found.name, uid)
         elif act == "bound" and not booked.shown_bound(uid):
             held.bound(uid, f"o{number % 2}", f"n{node}")

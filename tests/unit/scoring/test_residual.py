@@ -90,7 +90,10 @@ def test_a_resource_outside_the_criterion_still_has_to_be_there() -> None:
 
 
 def test_without_profiles_the_requests_of_the_pods_that_are_known_count() -> None:
-    placed = [pod({"cpu": "1"}, name=f"p{i}", on="big") for i in range(3)] + [pod({"cpu": "2"}, name="w")]
+    placed = [pod({"cpu": "1"}, name=f"p{i}", on="big") for i in range(3)] + [
+        pod({"cpu": "2"}, name="w", on="big"),
+        pod({"cpu": "8"}, name="waits"),
+    ]
     done = pod({"cpu": "9"}, name="done", on="big")
     done["status"]["phase"] = "Succeeded"  # type: ignore[index]
     fleet = a_fleet(NODES, [*placed, done])

@@ -115,15 +115,18 @@ def node_reader(keep: Callable[[str], bool]) -> Reader[Node]:
 def pod_reader(
     keep: Callable[[str], bool], between: Callable[[], object] = give_way, *, whole: bool = True
 ) -> Reader[Pod]:
-    """Reads pods with the annotations whose keys `keep` accepts; without labels and templates unless `whole`.
+    """Reads pods with the annotations whose keys `keep` accepts; unless `whole` without labels, and with the templates
+    of those alone that are on no node yet.
 
     A pod beyond the budget is opaque: what it requests and where it is, and the template OPAQUE.
     """
     shared, budget = Shared(), ObjectBudget()
-    decoder: msgspec.json.Decoder[wire.Pod | wire.LeanPod] = msgspec.json.Decoder(wire.Pod if whole else wire.LeanPod)
+    decoder, lean = msgspec.json.Decoder(wire.Pod), msgspec.json.Decoder(wire.LeanPod)
 
     def decode(raw: msgspec.Raw | bytes) -> Pod:
-        pod_on_wire = decoder.decode(raw)
+        pod_on_wire: wire.Pod | wire.LeanPod | None = None if whole else lean.decode(raw)
+        if pod_on_wire is None or not pod_on_wire.spec.node_name:
+            pod_on_wire = decoder.decode(raw)
         size, meta = memoryview(raw).nbytes, pod_on_wire.metadata
         if not whole:
             meta.labels = None
