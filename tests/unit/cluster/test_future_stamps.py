@@ -74,6 +74,14 @@ def test_a_set_back_of_the_future_was_noticed_now_and_does_not_move_on(at: int) 
     assert (following.set_back, following.ahead) == (NOW, {})
 
 
+def test_a_time_of_2100_counts_as_now_and_what_ends_then_begins_now() -> None:
+    told: list[float] = []
+    stamps = Stamps(NOW, told.append)
+    assert [stamps.past(at) for at in (NOW - 5, NOW, 4_102_444_800.0)] == [NOW - 5, NOW, NOW]
+    assert [stamps.end(at, 60.0) for at in (NOW - 5, NOW + 60, 4_102_444_800.0)] == [NOW - 5, NOW + 60, NOW + 60]
+    assert told == [4_102_444_800.0] * 2
+
+
 @pytest.mark.parametrize(
     "saves", ["9" * 12, "1" + "0" * 12, "9" * 13, "9" * 15, "9" * 16, "8" * 400, "NaN", "-3", "1e3"]
 )

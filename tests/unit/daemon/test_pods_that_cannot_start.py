@@ -205,6 +205,17 @@ def test_not_more_than_five_hundred_decisions_of_strangers_count_at_once() -> No
     assert len(booked.assumptions.guesses) == len(booked.assumptions) == MOST_GUESSES
 
 
+def test_a_pod_that_is_bound_ends_what_was_only_assumed_in_its_room() -> None:
+    booked, outcomes = following(snapshot([0.2, 0.2]))
+    for uid in "abc":
+        booked.put(pod(uid), 0.0)
+        assert booked.assume(uid, Held("n1", shape(5.0), TIME), 0.0)
+    booked.put(pod("other", "n1", shape(7.0)), 1.0)
+    assert booked.model is not None
+    assert booked.model.placed.reserved("cpu")[1] == 12_000
+    assert outcomes == ["assumed"] * 3 + ["undone"] * 2
+
+
 ACTS = st.lists(
     st.tuples(
         st.sampled_from(["ask", "bind", "end", "later", "cycle", "reserve", "release"]),
