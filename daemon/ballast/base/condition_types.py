@@ -144,7 +144,7 @@ CONDITION_TYPES: Mapping[str, ConditionType] = {
     ),
     "Contended": ConditionType(
         "Something else writes the same fields",
-        "Somebody else changes what Ballast writes: workloads are left alone for a while, nodes lose their score.",
+        "Somebody else changes what Ballast writes: for a while workloads are left alone and nodes are tainted.",
         'Stop one of the two writers, or exclude the object with `ballast.dev/exclude: "true"`.',
     ),
     "SecondBallast": ConditionType(

@@ -50,6 +50,10 @@ class Cache(WatchGroup):
         self._pod_sinks.sinks.append(sink)
         self._between = between
 
+    def follow_nodes(self, changed: Callable[[Node], object]) -> None:
+        """Before `start`. `changed` gets each node that was added or changed, in the thread of their watch."""
+        self._nodes.changed = changed
+
     def nodes(self) -> tuple[Node, ...]:
         """The selected nodes by name; the same tuple until one of them changes."""
         return self._nodes.sorted()
@@ -88,6 +92,7 @@ class _Sinks:
 
 class _HeldNodes:
     def __init__(self) -> None:
+        self.changed: Callable[[Node], object] = lambda node: None
         self._lock = threading.Lock()
         self._by_name: dict[str, Node] = {}
         self._sorted: tuple[Node, ...] | None = ()
@@ -101,6 +106,7 @@ class _HeldNodes:
         with self._lock:
             self._by_name[item.name] = item
             self._sorted = None
+        self.changed(item)
 
     def remove(self, item: Node) -> None:
         with self._lock:

@@ -9,12 +9,10 @@ from ballast.doctor.evidence import Evidence
 from ballast.doctor.extender_entry import Remark, doubtful, refused, wrong_fields
 from ballast.doctor.finding import Finding
 from ballast.doctor.scheduler_files import TRIMARAN, SchedulerFile
-from ballast.publishing.node_keys import NodeKeys
+from ballast.publishing.node_keys import GUARDED, NodeKeys
 from ballast.settings import HttpSettings, Mode
 from ballast.settings.model import variable
 
-GUARDED = "ballast.node-restriction.kubernetes.io"
-"""A prefix of labels that the admission plugin NodeRestriction keeps from kubelets."""
 _CRANE_CONTROLLERS = ("crane-scheduler-controller", "craned")
 
 

@@ -1,20 +1,19 @@
-"""Notices another writer of Ballast's keys on a node; no value of such a writer stays there."""
+"""Notices another writer of Ballast's keys on a node: what it wrote is put back, and the node tainted for a while.
+
+Whoever writes there chooses when, so a value that stands could be theirs. A taint the kubelet of a node cannot change.
+"""
 
 import json
-from collections import deque
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 from ballast.base.text import named
 from ballast.cluster.write import FIELD_MANAGER
 from ballast.publishing.label_plan import PublishedKeys
-from ballast.publishing.node_keys import window_end
+from ballast.publishing.node_keys import GUARDED, window_end
 
-TIMES = 3
-"""Foreign changes within `WITHIN` that make a fight."""
-
-WITHIN = 600.0
-"""Seconds in which changes are counted, for which they are told, and for which a node is withheld after the last."""
+QUIET = 600.0
+"""Seconds after the last foreign write for which a node is contended."""
 
 NAMED = 5
 """Nodes that a message names."""
@@ -27,25 +26,23 @@ Writer = Callable[[str], str]
 class _NodeChanges:
     uid: str
     expected: PublishedKeys
-    foreign: deque[float] = field(default_factory=lambda: deque(maxlen=TIMES))
     answered: bool = True
-    withheld_until: float = 0.0
+    until: float = 0.0
     by: str = ""
-    second: bool = False
 
 
 class LabelContention:
-    """What each node should carry by our last write, and what others made of it. Times are monotonic seconds.
+    """What each node should carry by our last write, and what others made of it. Times are monotonic seconds."""
 
-    A foreign change is answered with our own values. After TIMES of them nothing of ours is published on that node:
-    whoever writes there chooses when, so a value that stands could be theirs.
-    """
+    def __init__(self, identity: str, patience: float, writer: Writer, *, taints: bool = False) -> None:
+        """`identity` is what our annotations carry. After `patience` seconds without a round nothing is expected.
 
-    def __init__(self, identity: str, patience: float, writer: Writer) -> None:
-        """`identity` is what our annotations carry. After `patience` seconds without a round nothing is expected."""
+        `taints`: whether overloaded nodes are tainted too. Where not, a taint that is there is one of contention.
+        """
         self._identity = identity
         self._patience = patience
         self._writer = writer
+        self._taints = taints
         self._own = f'"by":{json.dumps(identity)}'
         self._records: dict[str, _NodeChanges] = {}
         self._managers: dict[tuple[str, str], str] = {}
@@ -54,7 +51,7 @@ class LabelContention:
         self._since: float | None = None
 
     def begin(self, uids: Mapping[str, str], now: float) -> None:
-        """A round begins. After a while as a standby another replica has written, which is no fight."""
+        """A round begins. After a while as a standby another replica has written, which is no foreign write."""
         idle = now - self._last > self._patience
         self._last, self._looked_up = now, 0
         if idle:
@@ -73,40 +70,48 @@ class LabelContention:
         record = self._records.setdefault(name, _NodeChanges(uid, carried))
         record.expected, record.answered = carried, True
 
-    def saw(self, name: str, carried: PublishedKeys, now: float) -> None:
+    def saw(self, name: str, uid: str, carried: PublishedKeys, now: float) -> None:
         """The watch, which has caught up with our write, shows this."""
         record = self._records.get(name)
-        if record is None or record.expected == carried:
+        if record is None:
+            if carried.tainted and not self._taints:  # The leader before found it contended; when, is not known.
+                self._records[name] = _NodeChanges(uid, carried, until=now + QUIET)
+            return
+        if record.expected == carried:
             return
         agrees = replace(record.expected, window=None) == replace(carried, window=None)
         record.expected, record.answered = carried, False
-        record.foreign.append(now)
         if self._looked_up < NAMED:
             self._looked_up += 1
             record.by = self._writer(name)
         signed = bool(identity_of(carried.window, self._identity))
-        record.second = agrees and signed and record.by in ("", FIELD_MANAGER)
-        if self.withheld(name, now) or (len(record.foreign) == TIMES and now - record.foreign[0] <= WITHIN):
-            record.withheld_until = now + WITHIN
+        if not (agrees and signed and record.by in ("", FIELD_MANAGER)):  # A second Ballast, which `others` tells.
+            record.until = now + QUIET
 
-    def foreign(self, now: float) -> dict[str, bool]:
-        """The nodes that carry what another wrote, or are withheld; True for those."""
-        return {
-            name: self.withheld(name, now)
-            for name, record in self._records.items()
-            if not record.answered or now < record.withheld_until
-        }
+    def newly(self, name: str, carried: PublishedKeys, now: float) -> bool:
+        """Whether this shows a foreign write on a node that is not contended yet; for any thread.
 
-    def withheld(self, name: str, now: float) -> bool:
-        """Whether nothing is published on this node now."""
+        Our own labels come with another window, so a label that changed alone is none of ours.
+        """
         record = self._records.get(name)
-        return record is not None and now < record.withheld_until
+        if record is None or not record.answered or now < record.until:
+            return False
+        ours = record.expected
+        return carried.window == ours.window and (carried.score, carried.load) != (ours.score, ours.load)
+
+    def foreign(self) -> set[str]:
+        """The nodes that carry what another wrote."""
+        return {name for name, record in self._records.items() if not record.answered}
+
+    def contended(self, now: float) -> set[str]:
+        """The nodes that another has written within QUIET seconds."""
+        return {name for name, record in self._records.items() if now < record.until}
 
     def others(self, carried: Mapping[str, PublishedKeys], at: float) -> str | None:
         """Which other Ballast has written nodes since we began, at the Unix time `at` of the first round; or None.
 
-        It is found also where both write the same, so that nothing is fought over. Of the nodes whose annotation says
-        so, those count that a Ballast's field manager wrote, or of which nobody says who did.
+        It is found also where both write the same, so that nothing is contended. Of the nodes whose annotation says so,
+        those count that a Ballast's field manager wrote, or of which nobody says who did.
         """
         self._since = at if self._since is None else self._since
         writers: dict[str, list[str]] = {}
@@ -139,25 +144,17 @@ class LabelContention:
         return proven
 
     def problem(self, now: float) -> str | None:
-        """Who else has written, and where; None where nobody did for WITHIN seconds.
-
-        Where another Ballast writes the same labels, `others` tells it, and this only a fight.
-        """
-        changed = sorted(
-            name
-            for name, record in self._records.items()
-            if record.foreign and now - record.foreign[-1] < WITHIN and (self.withheld(name, now) or not record.second)
-        )
-        if not changed:
+        """Who else has written, and where; None where nobody did for QUIET seconds."""
+        contended = sorted(self.contended(now))
+        if not contended:
             return None
-        managers = sorted({self._records[name].by for name in changed} - {"", FIELD_MANAGER})
+        managers = sorted({self._records[name].by for name in contended} - {"", FIELD_MANAGER})
         who = f"another writer ({', '.join(managers[:NAMED])})" if managers else "another writer"
-        withheld = [name for name in changed if self.withheld(name, now)]
-        held = f"; nothing is published on {named(withheld, NAMED)} while that goes on" if withheld else ""
         return (
-            f"{who} has changed Ballast's labels, annotation or taint on {named(changed, NAMED)}{held}. A node's own "
-            "kubelet cannot write BALLAST_PUBLISHING__PREFIX=ballast.node-restriction.kubernetes.io; for a second "
-            "Ballast, give each its own nodes with BALLAST_CLUSTER__NODE_SELECTOR."
+            f"{who} has changed Ballast's labels, annotation or taint on {named(contended, NAMED)}. What it wrote is "
+            f"put back, and a taint keeps pods off as far as they have a choice, until {QUIET / 60:.0f} quiet minutes "
+            f"have passed. A node's own kubelet cannot write labels under BALLAST_PUBLISHING__LABEL_PREFIX={GUARDED}; "
+            "for a second Ballast, give each its own nodes with BALLAST_CLUSTER__NODE_SELECTOR."
         )
 
 

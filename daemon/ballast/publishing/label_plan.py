@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
-from types import MappingProxyType
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
@@ -76,6 +75,14 @@ class NodeChange:
 
 
 @dataclass(frozen=True)
+class Foreign:
+    """The nodes that carry what another `written`, and those that are `contended`: the taint is theirs."""
+
+    written: Collection[str] = ()
+    contended: Collection[str] = ()
+
+
+@dataclass(frozen=True)
 class LabelRules:
     """The thresholds and times of publishing. Loads are fractions, times are seconds."""
 
@@ -135,10 +142,11 @@ class LabelPlanner:
         """`identity` tells this Ballast from another one; the annotation carries it. `between` is called after each
         `PIECE` nodes, so that those who wait for the interpreter have their turn.
         """
-        self.identity = identity
+        self.identity, self.taints = identity, rules.taint
         self._pause = between
         self._keys = keys
         self._rules = rules
+        self._contended: Collection[str] = ()
         self._tracks: dict[NodeKey, _Track] = {}
         self._unknown_since: dict[NodeKey, float] = {}
 
@@ -149,13 +157,13 @@ class LabelPlanner:
         carried: Mapping[str, PublishedKeys],
         freeze: Freeze,
         now: float,
-        foreign: Mapping[str, bool] = MappingProxyType({}),
+        foreign: Foreign = Foreign(),
     ) -> list[NodeChange]:
         """The changes of this cycle at monotonic time `now`: withdrawals first, then labels, then refreshes.
 
-        `foreign` are nodes that carry what another wrote, True where nothing may be published. Of these everything is
-        taken back, and of the others too where we have nothing to put in its place.
+        What another wrote is taken back where we have nothing to put in its place.
         """
+        self._contended = foreign.contended
         keys = node_keys(snapshot.nodes)
         self._tracks = {key: self._tracks.get(key) or _Track(carried[key[0]], self._rules) for key in keys}
         known, young = snapshot.known.tolist(), snapshot.states.are(NodeState.YOUNG).tolist()
@@ -168,10 +176,10 @@ class LabelPlanner:
             return [
                 change
                 for node in snapshot.nodes
-                if (change := self._withdraw(node.name, carried[node.name], "forgotten", taint=True))
+                if (change := self._withdraw(node.name, carried[node.name], "forgotten", taint=False))
             ]
         if freeze.frozen:
-            return [change for name in foreign if (change := self._take_back(name, carried[name]))]
+            return [change for name in sorted(foreign.written) if (change := self._take_back(name, carried[name]))]
         peaks = LoadPeaks.of(snapshot, self._rules)
         withdrawals: list[NodeChange] = []
         labels: list[NodeChange] = []
@@ -179,7 +187,7 @@ class LabelPlanner:
         for row, key in enumerate(keys):
             self._between(row)
             name = key[0]
-            if name in foreign and (foreign[name] or not known[row] or scores.get(name) is None):
+            if name in foreign.written and (not known[row] or scores.get(name) is None):
                 del self._tracks[key]
                 if (change := self._take_back(name, carried[name])) is not None:
                     withdrawals.append(change)
@@ -194,7 +202,8 @@ class LabelPlanner:
                 # The track goes too: when data comes back, bands and debounce begin with what the node carries.
                 del self._tracks[key]
                 load = load_taint.unknown(carried[name].load_taints, worse=forgotten)
-                change = self._withdraw(name, carried[name], "unknown", taint=forgotten, load=load)
+                taint = False if forgotten else None
+                change = self._withdraw(name, carried[name], "unknown", taint=taint, load=load)
                 if change is not None:
                     withdrawals.append(change)
         return withdrawals + labels + refreshes
@@ -220,6 +229,7 @@ class LabelPlanner:
             track.unscored_since = now
         load = track.classifier.observe(snapshot.time, float(peaks.low[row]), float(peaks.high[row]))
         overloaded = bool(track.overload.observe(snapshot.time, float(peaks.overloaded[row]))) and self._rules.taint
+        name = snapshot.nodes[row].name
         labels: dict[str, str | None] = {}
         if track.unscored_since is not None and now - track.unscored_since >= self._rules.forget_after:
             track.band.label = None
@@ -229,8 +239,7 @@ class LabelPlanner:
             labels[self._keys.score] = str(label)
         if load is not None and carried.load != load:
             labels[self._keys.load] = load
-        taint = overloaded if overloaded != carried.tainted else None
-        name = snapshot.nodes[row].name
+        taint = self._taint(name, carried, overloaded)
         # The annotation changes with every window. It is written with a label, or when the old one ages out.
         if labels or self._refresh_due(name, carried, snapshot.time):
             annotations: dict[str, str | None] = {self._keys.window: window_annotation(snapshot, row, self.identity)}
@@ -248,35 +257,34 @@ class LabelPlanner:
         taints = (Taint(self._keys.load_taint, self._rules.load_taint, str(value)),)
         return None if value is None or taints == carried.load_taints else taints
 
+    def _taint(self, name: str, carried: PublishedKeys, wanted: bool | None) -> bool | None:
+        """Whether the taint is to come or to go; None where it stays as it is, also where nobody wants either."""
+        wanted = True if name in self._contended else wanted
+        return None if wanted == carried.tainted else wanted
+
     def _withdraw(
-        self, name: str, carried: PublishedKeys, reason: str, *, taint: bool, load: int | None = None
+        self, name: str, carried: PublishedKeys, reason: str, *, taint: bool | None, load: int | None = None
     ) -> NodeChange | None:
-        """Takes back score and window, and the taint too where `taint` says so; `load` is what its load counts as."""
+        """Takes back score and window; `taint` is as in `_taint`, `load` what its load counts as."""
         labels: dict[str, str | None] = {}
         if carried.score is not None:
             labels[self._keys.score] = None
         if carried.load != UNKNOWN:
             labels[self._keys.load] = UNKNOWN
         annotations: dict[str, str | None] = {} if carried.window is None else {self._keys.window: None}
-        tainted = False if taint and carried.tainted else None
+        tainted = self._taint(name, carried, taint)
         change = NodeChange(name, labels, annotations, tainted, reason, self._load_taints(load, carried))
         return None if change.empty else change
 
     def _take_back(self, name: str, carried: PublishedKeys) -> NodeChange | None:
         """Nothing that another wrote stays; the taints only get worse."""
         load = load_taint.unknown(carried.load_taints, worse=True)
-        change = self._withdraw(name, carried, "contended", taint=False, load=load)
-        return change if carried.tainted or not self._rules.taint else _overloaded(name, change)
+        return self._withdraw(name, carried, "contended", taint=None, load=load)
 
     def _refresh_due(self, name: str, carried: PublishedKeys, end: float) -> bool:
         written = window_end(carried.window) if carried.window is not None else None
         lifetime = self._rules.refresh * (1 - self._rules.jitter * spread(name))
         return written is None or not 0 <= end - written < lifetime
-
-
-def _overloaded(name: str, change: NodeChange | None) -> NodeChange:
-    """`change` with the taint."""
-    return replace(change or NodeChange(name, {}, {}, None, "contended"), taint=True)
 
 
 def _number(label: str | None) -> int | None:

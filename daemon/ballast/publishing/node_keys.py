@@ -12,6 +12,9 @@ from ballast.model.snapshot import Snapshot
 
 TAINT_EFFECT = "PreferNoSchedule"
 
+GUARDED = "ballast.node-restriction.kubernetes.io"
+"""A prefix of labels that the admission plugin NodeRestriction keeps from kubelets."""
+
 
 @dataclass(frozen=True)
 class NodeKeys:

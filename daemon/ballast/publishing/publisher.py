@@ -19,7 +19,7 @@ from ballast.model.node import Node
 from ballast.model.snapshot import Snapshot
 from ballast.publishing.contention import LabelContention
 from ballast.publishing.freeze import Freeze
-from ballast.publishing.label_plan import LabelPlanner, NodeChange, PublishedKeys
+from ballast.publishing.label_plan import Foreign, LabelPlanner, NodeChange, PublishedKeys
 from ballast.publishing.node_keys import NodeKeys, window_end
 from ballast.publishing.round import Round, send
 
@@ -60,7 +60,8 @@ class Publisher:
         versions: Versions | None = None,
     ) -> None:
         writer_of = partial(manager_of_keys, api, keys=(keys.score, keys.load, keys.window))
-        self._contention = LabelContention(planner.identity, IDLE_ROUNDS * interval, writer_of)
+        patience = IDLE_ROUNDS * interval
+        self._contention = LabelContention(planner.identity, patience, writer_of, taints=planner.taints)
         self._api = api
         self._writer = writer
         self._clock = clock
@@ -75,6 +76,9 @@ class Publisher:
         self._others: str | None = None
         self.patches = 0
         """Patches of labels and annotations that were made in the last round."""
+        self.alarm: Callable[[], object] = lambda: None
+        """Called where another has written a node, in the thread that notices: the next round is to come soon."""
+        self._busy = False
         self._stop = threading.Event()
 
     def stop(self) -> None:
@@ -84,6 +88,14 @@ class Publisher:
     def classes(self) -> dict[str, str]:
         """The load class of nodes we have just written, or would have in dry-run; the others carry theirs."""
         return {name: assumed.carried.load for name, assumed in list(self._assumed.items()) if assumed.carried.load}
+
+    def noticed(self, node: Node) -> None:
+        """The watch shows a node. The first foreign write is answered at once, those after it by the next round."""
+        if not self._busy and self._contention.newly(
+            node.name, PublishedKeys.of(node, self._keys), self._clock.monotonic()
+        ):
+            self._busy = True
+            self.alarm()
 
     def round(
         self,
@@ -96,13 +108,14 @@ class Publisher:
 
         Nodes that could not be written in the round before come last, so that they hold up nobody else.
         """
+        self._busy = True
         carried = self._carried(snapshot, current)
         now = self._clock.monotonic()
         self._others = self._contention.others(carried, snapshot.time)
-        foreign = self._contention.foreign(now)
-        for name in foreign:
+        others = Foreign(self._contention.foreign(), self._contention.contended(now))
+        for name in others.written:
             carried[name] = replace(carried[name], window=carried[name].window and "")
-        changes = self._planner.plan(snapshot, scores, carried, freeze, now, foreign)
+        changes = self._planner.plan(snapshot, scores, carried, freeze, now, others)
         there = [change for change in changes if current(change.node) is not None]
         return self._apply(sorted(there, key=lambda change: change.node in self._failed), carried)
 
@@ -113,7 +126,7 @@ class Publisher:
         return [end for end in ends if end is not None and end > time + STAMPED]
 
     def forget(self) -> None:
-        """Another replica may have written until now, which is no fight."""
+        """Another replica may have written until now, which is no foreign write."""
         self._contention.forget()
 
     def contended(self) -> str | None:
@@ -142,7 +155,7 @@ class Publisher:
             else:
                 self._assumed.pop(node.name, None)
                 carried[node.name] = PublishedKeys.of(node, self._keys)
-                self._contention.saw(node.name, carried[node.name], now)
+                self._contention.saw(node.name, node.uid, carried[node.name], now)
         return carried
 
     def _apply(self, changes: list[NodeChange], carried: Mapping[str, PublishedKeys]) -> Round:
@@ -156,6 +169,7 @@ class Publisher:
             stop=self._stop,
         )
         self._failed = result.failures
+        self._busy = False
         return result
 
     def _write(self, change: NodeChange, carried: PublishedKeys, deadline: float) -> WriteOutcome:

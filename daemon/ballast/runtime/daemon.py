@@ -101,6 +101,7 @@ class Daemon:
         self.eviction = build_eviction.build(context, self.extender.reservations, reader.source, board, self.power)
         self.batch = batch_job.build(context, self.extender.reservations, board)
         self.publishing = PublishingJob(context, self.extender.give_way)
+        context.cache.follow_nodes(self.publishing.publisher.noticed)
         self.crane = crane_job.build(context, chosen.policy, reader.source)
         self._reader = reader
         self._snapshots = SnapshotJob(
@@ -120,6 +121,7 @@ class Daemon:
             (StateAgeReport(context), self._saved, context.ledger), context.leadership.is_leader
         )
         self.scheduler = JobScheduler(context.clock, context.metrics, self._record)
+        self.publishing.publisher.alarm = partial(self.scheduler.soon, "publishing")
         self._schedule()
         health = Health(context, board, self._with_threads, self.scheduler.overdue, self._loops)
         answers = DaemonAnswers(

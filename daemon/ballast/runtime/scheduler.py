@@ -72,6 +72,11 @@ class JobScheduler:
         self._jobs[name] = _Job(interval, run, self._clock.monotonic())
         self._scheduler.add_job(self.run, GridTrigger(self._clock, interval, delay), args=[name], id=name, name=name)
 
+    def soon(self, name: str) -> None:
+        """The next cycle of a job begins at once; those after it keep their times."""
+        if self._scheduler.running and not self._stop.is_set():
+            self._scheduler.modify_job(name, next_run_time=datetime.fromtimestamp(self._machine.wall(), UTC))
+
     def start(self) -> None:
         for job in self._jobs.values():
             job.beat = self._clock.monotonic()

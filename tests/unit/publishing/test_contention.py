@@ -3,9 +3,11 @@
 import dataclasses
 import json
 
+import pytest
+
 from ballast.base.metrics import Metrics
 from ballast.cluster.conditions import Conditions
-from ballast.publishing.contention import TIMES, WITHIN, LabelContention
+from ballast.publishing.contention import QUIET, LabelContention
 from ballast.publishing.label_plan import PublishedKeys
 from tests.worlds.clock import FakeClock
 
@@ -19,53 +21,35 @@ def manager(name: str) -> str:
     return "kubectl-edit"
 
 
-def fight(contention: LabelContention, times: int, *, every: float = 30.0, theirs: PublishedKeys = THEIRS) -> float:
-    """We write, they write over it, so many times."""
-    now = 0.0
-    for _ in range(times):
-        now += every
-        contention.begin(UIDS, now)
+def disturbed(*, times: int = 1, theirs: PublishedKeys = THEIRS, by: str = "kubectl-edit") -> LabelContention:
+    """We write, they write over it, every 30 s from second 30 on."""
+    contention = LabelContention("a/ballast", 1000.0, lambda name: by)
+    for number in range(times):
+        contention.begin(UIDS, 30.0 * (number + 1))
         contention.wrote("n1", "u1", OURS)
-        contention.saw("n1", theirs, now)
-    return now
+        contention.saw("n1", "u1", theirs, 30.0 * (number + 1))
+    return contention
 
 
-def test_three_foreign_changes_in_ten_minutes_are_a_fight() -> None:
-    contention = LabelContention("a/ballast", 150.0, manager)
-    now = fight(contention, TIMES - 1)
-    assert not contention.withheld("n1", now)
-    now = fight(contention, 1)
-    assert contention.withheld("n1", now)
-    assert not contention.withheld("n2", now)
-    said = contention.problem(now) or ""
+def test_the_first_foreign_write_makes_a_node_contended_for_ten_quiet_minutes() -> None:
+    contention = disturbed()
+    assert (contention.foreign(), contention.contended(30.0)) == ({"n1"}, {"n1"})
+    said = contention.problem(30.0) or ""
     assert said.startswith("another writer (kubectl-edit) has changed"), "not the name that it claims"
-    assert "nothing is published on n1" in said
-    assert contention.withheld("n1", now + WITHIN - 1)
-    assert not contention.withheld("n1", now + WITHIN)
-    assert contention.problem(now + WITHIN) is None
-
-
-def test_one_change_is_told_for_a_while_and_is_foreign_until_it_is_answered() -> None:
-    contention = LabelContention("a/ballast", 1000.0, manager)
-    now = fight(contention, 1)
-    assert contention.foreign(now) == {"n1": False}
+    assert "on n1. What it wrote is put back" in said
+    assert "BALLAST_PUBLISHING__LABEL_PREFIX=ballast.node-restriction.kubernetes.io" in said
     contention.wrote("n1", "u1", OURS)
-    assert contention.foreign(now) == {}
-    assert "on n1. A node" in (contention.problem(now) or "")
-    assert contention.problem(now + WITHIN) is None
+    assert (contention.foreign(), contention.contended(30.0)) == (set(), {"n1"})
+    assert contention.contended(30.0 + QUIET - 1) == {"n1"}
+    assert contention.contended(30.0 + QUIET) == set()
+    assert contention.problem(30.0 + QUIET) is None
 
 
-def test_a_fight_that_goes_on_is_withheld_as_long() -> None:
-    contention = LabelContention("a/ballast", 1000.0, manager)
-    now = fight(contention, TIMES)
-    for _ in range(5):
-        now += WITHIN - 1
-        contention.begin(UIDS, now)
-        contention.wrote("n1", "u1", OURS)
-        contention.saw("n1", THEIRS, now)
-        assert contention.foreign(now) == {"n1": True}
-    contention.wrote("n1", "u1", OURS)
-    assert contention.foreign(now + WITHIN) == {}
+@pytest.mark.parametrize("times", [2, 3, 50])
+def test_each_further_write_begins_the_ten_minutes_anew(times: int) -> None:
+    contention = disturbed(times=times)
+    assert contention.contended(30.0 * times + QUIET - 1) == {"n1"}
+    assert contention.contended(30.0 * times + QUIET) == set()
 
 
 def test_few_nodes_are_looked_up_in_a_round() -> None:
@@ -75,44 +59,52 @@ def test_few_nodes_are_looked_up_in_a_round() -> None:
     contention.begin(dict.fromkeys(names, ""), 1.0)
     for name in names:
         contention.wrote(name, "", OURS)
-        contention.saw(name, THEIRS, 1.0)
+        contention.saw(name, "", THEIRS, 1.0)
     assert len(asked) == 5
-    assert len(contention.foreign(1.0)) == 50
+    assert len(contention.foreign()) == len(contention.contended(1.0)) == 50
 
 
-def test_slower_changes_are_no_fight() -> None:
-    contention = LabelContention("a/ballast", 1000.0, manager)
-    now = fight(contention, 10, every=WITHIN / 2 + 1)
-    assert not contention.withheld("n1", now)
-
-
-def test_a_change_that_stays_is_counted_once() -> None:
-    contention = LabelContention("a/ballast", 150.0, manager)
-    contention.begin(UIDS, 0.0)
-    contention.wrote("n1", "u1", OURS)
-    for now in range(10):
-        contention.begin(UIDS, float(now))
-        contention.saw("n1", THEIRS, float(now))
-    assert not contention.withheld("n1", 10.0)
+def test_a_change_that_stays_is_one_write() -> None:
+    contention = disturbed()
+    for now in (60.0, 90.0, 300.0):
+        contention.begin(UIDS, now)
+        contention.saw("n1", "u1", THEIRS, now)
+    assert contention.contended(30.0 + QUIET) == set()
+    assert contention.foreign() == {"n1"}, "but nobody has answered it"
 
 
 def test_who_is_no_ballast_is_another_writer() -> None:
-    contention = LabelContention("a/ballast", 150.0, manager)
-    contention._writer = lambda name: ""
-    now = fight(contention, TIMES, theirs=dataclasses.replace(OURS, score=None, window="[["))
-    assert (contention.problem(now) or "").startswith("another writer has changed")
+    contention = disturbed(theirs=dataclasses.replace(OURS, score=None, window="[["), by="")
+    assert (contention.problem(30.0) or "").startswith("another writer has changed")
 
 
-def test_a_node_created_again_and_a_time_as_standby_are_no_fight() -> None:
-    contention = LabelContention("a/ballast", 150.0, manager)
-    fight(contention, TIMES - 1)
+def test_a_node_created_again_and_a_time_as_standby_are_no_foreign_write() -> None:
+    contention = disturbed()
     contention.begin({"n1": "another"}, 61.0)
-    contention.saw("n1", THEIRS, 61.0)
+    contention.saw("n1", "another", THEIRS, 61.0)
     assert contention.problem(61.0) is None
-    fight(contention, TIMES - 1)
-    contention.begin(UIDS, 1000.0)
-    contention.saw("n1", THEIRS, 1000.0)
-    assert not contention.withheld("n1", 1000.0)
+    contention = disturbed()
+    contention.begin(UIDS, 1031.0)
+    contention.saw("n1", "u1", THEIRS, 1031.0)
+    assert contention.contended(1031.0) == set()
+
+
+@pytest.mark.parametrize("taints", [False, True])
+def test_a_new_leader_leaves_the_taint_of_a_contended_node_for_ten_minutes(taints: bool) -> None:
+    contention = LabelContention("a/ballast", 1000.0, manager, taints=taints)
+    tainted = dataclasses.replace(OURS, tainted=True)
+    for now in (5.0, 35.0):
+        contention.begin(UIDS, now)
+        contention.saw("n1", "u1", tainted, now)
+        contention.saw("n2", "u2", OURS, now)
+    assert contention.contended(35.0) == (set() if taints else {"n1"}), "where overloaded nodes have it, load says"
+    assert contention.contended(5.0 + QUIET) == set()
+
+
+def test_a_second_ballast_that_writes_the_same_leaves_nodes_without_a_taint() -> None:
+    agreeing = dataclasses.replace(OURS, window=THEIRS.window)
+    assert disturbed(theirs=agreeing, by="ballast").contended(30.0) == set()
+    assert disturbed(theirs=agreeing, by="kubelet").contended(30.0) == {"n1"}
 
 
 def test_a_condition_holds_while_any_of_its_sources_holds_it() -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ballast.publishing.contention import WITHIN
+from ballast.publishing.contention import QUIET
 from ballast.publishing.freeze import Freeze
 from tests.unit.publishing import test_publisher
 from tests.unit.publishing.test_publisher import OURS, THEIRS, Stand
@@ -85,7 +85,7 @@ def test_a_forged_value_is_gone_after_a_cycle_and_named(name: str, times: int, m
         stand.see()
     assert patches <= 2 * times, "one of labels and one of taints against each"
     assert stand.labels("b")[KEYS.score] == str(TRUE_SCORE)
-    for _ in range(int(WITHIN // 30) + 1):
+    for _ in range(int(QUIET // 30) + 1):
         stand.round(LOADED)
         stand.see()
     assert stand.publisher.contended() is None
@@ -122,3 +122,69 @@ def test_an_unscored_node_keeps_no_forged_score() -> None:
     snapshot = snapshot_of({"a": (LOADED, 0.1)}, at=stand.clock.wall())
     stand.publisher.round(snapshot, {"a": None}, test_publisher.CALM, stand.cached.get)
     assert stand.labels("a") == {KEYS.load: "unknown"}
+
+
+@pytest.mark.parametrize("manager", ["kubelet", "ballast", "anything"])
+@pytest.mark.parametrize("load", [0.1, LOADED])
+def test_a_label_that_is_put_back_each_time_stands_on_a_tainted_node_only(load: float, manager: str) -> None:
+    """50 ms after each patch, whatever the setting of the taint says."""
+    stand = Stand("a", "b")
+    stand.round(load)
+    stand.see()
+    untainted = 0
+    for _ in range(20):
+        forge(stand, BEST, manager)
+        untainted += OURS not in stand.taints("a")
+        stand.round(load, later=5.0)
+        stand.see()
+    assert untainted == 1, "until the first round"
+    assert OURS not in stand.taints("b")
+    assert "a" in (stand.publisher.contended() or "")
+    for _ in range(int(QUIET // 30) - 1):
+        stand.round(load)
+        stand.see()
+        assert OURS in stand.taints("a")
+    for _ in range(2):
+        stand.round(load)
+        stand.see()
+    assert OURS not in stand.taints("a")
+    assert stand.labels("a") == stand.labels("b")
+
+
+def test_the_first_foreign_write_is_answered_at_once_and_no_write_of_our_own() -> None:
+    stand = Stand("a", "b")
+    alarms: list[float] = []
+    stand.publisher.alarm = lambda: alarms.append(stand.clock.monotonic())
+    for load in (0.1, 0.1, 0.9, 0.2):
+        stand.round(load, later=700.0)
+        stand.see()
+        for node in stand.cached.values():
+            stand.publisher.noticed(node)
+    assert not alarms
+    forge(stand, BEST, "kubelet")
+    for _ in range(3):
+        stand.publisher.noticed(stand.cached["a"])
+    assert len(alarms) == 1
+    for _ in range(5):
+        stand.round(0.2, later=1.0)
+        assert OURS in stand.taints("a")
+        stand.see()
+        forge(stand, BEST, "kubelet")
+        stand.publisher.noticed(stand.cached["a"])
+    assert len(alarms) == 1, "the taint is there already"
+
+
+def test_a_contended_node_that_is_not_known_keeps_the_taint_until_it_is() -> None:
+    stand = Stand("a", "b", "c", "d", "e", "f")
+    stand.round(0.1)
+    stand.see()
+    forge(stand, BEST, "kubelet")
+    for _ in range(int(QUIET // 30)):
+        stand.round(0.1, a=None)
+        stand.see()
+        assert stand.labels("a") == {KEYS.load: "unknown"}
+        assert OURS in stand.taints("a")
+    for _ in range(2):
+        stand.round(0.1)
+        stand.see()
+    assert OURS not in stand.taints("a")
