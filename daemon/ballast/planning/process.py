@@ -2,6 +2,7 @@
 
 import os
 import pickle
+import signal
 import subprocess
 import sys
 import threading
@@ -16,10 +17,13 @@ from ballast.planning.moment import Moment
 from ballast.planning.request import FailureResponse, R, Request, decode, send
 
 DEADLINE = 60.0
-"""Seconds of the machine after which a request is given up and the process killed, at most."""
+"""CPU seconds after which a request is given up and the process killed, at most."""
 
 LEAST_DEADLINE = 20.0
-"""Seconds that a request has at least: a busy machine needs some of them to start the process."""
+"""CPU seconds that a request has at least."""
+
+ORDINARY_FOR = 20
+"""Requests that have ordinary priority after one that the machine left no time for. A process cannot raise its own."""
 
 MEMORY = 256 * 2**20
 """Bytes that the process may have for itself: Python, numpy and the code."""
@@ -34,6 +38,8 @@ PAUSE = 0.0005
 """Seconds between two pieces of a request, in which other threads of the daemon have their turn."""
 
 COMMAND = (sys.executable, "-m", "ballast.planning.start")
+ORDINARY = "ordinary"
+"""Argument of COMMAND: with the priority of the daemon."""
 _never = threading.Event()
 _KEPT = ("PATH", "PYTHONPATH", "PYTHONHOME", "LD_LIBRARY_PATH", "LANG", "LC_ALL", "TMPDIR")
 _GOOD = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1"}
@@ -43,12 +49,17 @@ class PlanningProcess:
     """Started when it is first needed, and again after it ended. Threads have their turn one after the other."""
 
     def __init__(self, command: Sequence[str] | None = None, *, deadline: float = DEADLINE) -> None:
-        """`command`: COMMAND by default; `deadline`: seconds of the machine after which the process is killed."""
+        """`command`: COMMAND by default; `deadline`: CPU seconds of a request after which the process is killed.
+
+        With little priority a busy machine may leave it none of them: after so many seconds of the machine it is
+        killed too, and the next ORDINARY_FOR requests go to one of ordinary priority. That one has over twice as long.
+        """
         self._command = tuple(command or COMMAND)
         self._deadline = deadline
         self._lock, self._turn = threading.Lock(), threading.Lock()
         self._process: subprocess.Popen[bytes] | None = None
         self._stopped = False
+        self._ordinary = 0
 
     @property
     def pid(self) -> int | None:
@@ -65,18 +76,23 @@ class PlanningProcess:
         assert process.stdin is not None
         assert process.stdout is not None
         late = threading.Event()
-        timer = threading.Timer(self._deadline, _kill, [process, late])
+        wall = 2 * self._deadline + LEAST_DEADLINE if self._ordinary else self._deadline
+        timer = threading.Timer(wall, _kill, [process, late])
         timer.daemon = True
         timer.start()
         try:
             return _exchange(process.stdin, process.stdout, request, self._deadline)
         except (OSError, EOFError, ValueError, msgspec.DecodeError) as error:
-            raise WorkerError(self._ending(process, late.is_set(), error)) from error
+            raise WorkerError(self._ending(process, wall if late.is_set() else None, error)) from error
         except WorkerError:
             self._end(process)
             raise
         finally:
             timer.cancel()
+            if self._ordinary:
+                self._ordinary -= 1
+                if not self._ordinary:  # The next one has little priority again.
+                    self._end(process)
 
     def prepare(self) -> None:
         """Starts it, if it does not run, before there is something to ask. Raises WorkerError."""
@@ -91,8 +107,8 @@ class PlanningProcess:
             self._end(process)
 
     def _start(self) -> subprocess.Popen[bytes]:
-        """In a group of its own, out of reach of a terminal's signals, but not in a session of its own: Linux may
-        schedule sessions as peers, whatever their priority.
+        """In a group of its own, out of reach of a terminal's signals, but not in a session of its own: with
+        `sched_autogroup` Linux shares the processor out among sessions, and a nice value counts within one alone.
         """
         process = self._process
         if process is not None and process.poll() is not None:
@@ -103,7 +119,7 @@ class PlanningProcess:
             if self._process is None:
                 try:
                     self._process = subprocess.Popen(  # noqa: S603
-                        self._command,
+                        (*self._command, ORDINARY) if self._ordinary else self._command,
                         stdin=subprocess.PIPE,
                         stdout=subprocess.PIPE,
                         env=_environment(),
@@ -114,12 +130,15 @@ class PlanningProcess:
                     raise WorkerError(f"no process for planning can be started: {error}") from error
             return self._process
 
-    def _ending(self, process: subprocess.Popen[bytes], late: bool, error: Exception) -> str:
+    def _ending(self, process: subprocess.Popen[bytes], late: float | None, error: Exception) -> str:
         code = self._end(process)
         if self._stopped:
             return "Ballast is stopping"
-        if late:
-            return f"planning took longer than {self._deadline:.0f} s and was ended"
+        if late is not None:
+            self._ordinary = ORDINARY_FOR + 1
+            return f"planning did not end within {late:.0f} s and was ended; the next plan has ordinary priority"
+        if code == -signal.SIGPROF:
+            return f"planning took longer than {self._deadline:.0f} CPU seconds and was ended"
         how = f"by signal {-code}" if code < 0 else f"with exit code {code}"
         return f"the process that plans ended {how} ({type(error).__name__}); the next cycle starts a new one"
 
@@ -138,7 +157,7 @@ class PlanningProcess:
 
 
 def deadline_of(interval: float) -> float:
-    """Seconds that a plan may take which is made every `interval` seconds: two intervals, within both bounds."""
+    """CPU seconds that a plan may take which is made every `interval` seconds: two intervals, within both bounds."""
     return min(DEADLINE, max(LEAST_DEADLINE, 2 * interval))
 
 

@@ -1,9 +1,10 @@
-"""Entry point of the planning process; lowers its CPU priority before it imports numpy.
+"""Entry point of the planning process; lowers its CPU priority before it imports numpy, unless told `ordinary`.
 
 Run as a module. Nice everywhere; on Linux it also makes way at once for whatever else of Ballast wants the processor.
 """
 
 import os
+import sys
 from contextlib import suppress
 
 NICE = 10
@@ -17,7 +18,8 @@ def lower_priority() -> None:
 
 
 if __name__ == "__main__":
-    lower_priority()
+    if "ordinary" not in sys.argv:
+        lower_priority()
     from ballast.planning.worker import main
 
     main()

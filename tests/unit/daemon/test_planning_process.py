@@ -137,11 +137,38 @@ def test_a_crash_is_told_and_the_next_errand_finds_a_new_process(monkeypatch: py
     worker.stop()
 
 
-def test_what_takes_too_long_is_ended() -> None:
-    worker = PlanningProcess(
-        [sys.executable, "-c", "import sys, time; sys.stdin.read(1); time.sleep(60)"], deadline=0.3
+STARVED = [sys.executable, "-c", "import sys, time; sys.stdin.read(1); time.sleep(60)"]
+"""A process that gets no processor."""
+
+
+@ON_LINUX
+def test_after_a_plan_that_got_no_time_the_next_ones_have_ordinary_priority(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "ORDINARY_FOR", 2)
+    worker = PlanningProcess(STARVED, deadline=0.3)
+    with pytest.raises(WorkerError, match="did not end within 0 s and was ended; the next plan has ordinary priority"):
+        worker.ask(errand())
+    assert worker.pid is None
+    monkeypatch.setattr(worker, "_command", (sys.executable, "-m", "ballast.planning.start"))
+    monkeypatch.setattr(worker, "_deadline", PATIENT)
+    priorities = []
+    for _ in range(3):
+        worker.prepare()
+        assert worker.ask(errand()).plans
+        pid = worker.pid
+        priorities.append(None if pid is None else os.getpriority(os.PRIO_PROCESS, pid))
+    own = os.getpriority(os.PRIO_PROCESS, 0)
+    assert priorities == [own, None, min(19, own + 10)], "the second ends, so that the next begins with little priority"
+    worker.stop()
+
+
+@ON_LINUX
+def test_what_takes_too_much_of_the_processor_is_ended() -> None:
+    busy = (
+        "import pickle, signal, sys\nsignal.setitimer(signal.ITIMER_PROF, pickle.load(sys.stdin.buffer)[1])\nwhile 1: 0"
     )
-    with pytest.raises(WorkerError, match="took longer than 0 s"):
+    worker = PlanningProcess([sys.executable, "-c", busy], deadline=0.3)
+    worker._ordinary = 5
+    with pytest.raises(WorkerError, match="took longer than 0 CPU seconds"):
         worker.ask(errand())
     assert worker.pid is None
 
