@@ -11,6 +11,7 @@ from contextlib import suppress
 from typing import IO, cast
 
 import msgspec
+import structlog
 
 from ballast.base.errors import WorkerError
 from ballast.planning.moment import Moment
@@ -21,6 +22,9 @@ DEADLINE = 60.0
 
 LEAST_DEADLINE = 20.0
 """CPU seconds that a request has at least."""
+
+STARVED_AFTER = 20.0
+"""Seconds that a request with little priority may take."""
 
 ORDINARY_FOR = 20
 """Requests that have ordinary priority after one that the machine left no time for. A process cannot raise its own."""
@@ -40,9 +44,14 @@ PAUSE = 0.0005
 COMMAND = (sys.executable, "-m", "ballast.planning.start")
 ORDINARY = "ordinary"
 """Argument of COMMAND: with the priority of the daemon."""
+_log = structlog.get_logger("planning")
 _never = threading.Event()
 _KEPT = ("PATH", "PYTHONPATH", "PYTHONHOME", "LD_LIBRARY_PATH", "LANG", "LC_ALL", "TMPDIR")
 _GOOD = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1"}
+
+
+class _StarvedError(WorkerError):
+    """The machine left a process of little priority no time."""
 
 
 class PlanningProcess:
@@ -51,8 +60,9 @@ class PlanningProcess:
     def __init__(self, command: Sequence[str] | None = None, *, deadline: float = DEADLINE) -> None:
         """`command`: COMMAND by default; `deadline`: CPU seconds of a request after which the process is killed.
 
-        With little priority a busy machine may leave it none of them: after so many seconds of the machine it is
-        killed too, and the next ORDINARY_FOR requests go to one of ordinary priority. That one has over twice as long.
+        With little priority a busy machine may leave it none of them: what has not ended after STARVED_AFTER seconds of
+        the machine is asked again of a process of ordinary priority, and so are the next ORDINARY_FOR requests. That
+        one has twice the deadline.
         """
         self._command = tuple(command or COMMAND)
         self._deadline = deadline
@@ -69,21 +79,25 @@ class PlanningProcess:
     def ask(self, request: Request[R]) -> R:
         """Raises WorkerError when the process cannot be started, ends, or takes too long."""
         with self._turn:
-            return self._ask(request)
+            try:
+                return self._ask(request)
+            except _StarvedError as starved:
+                _log.warning(str(starved))
+                return self._ask(request)
 
     def _ask(self, request: Request[R]) -> R:
         process = self._start()
         assert process.stdin is not None
         assert process.stdout is not None
         late = threading.Event()
-        wall = 2 * self._deadline + LEAST_DEADLINE if self._ordinary else self._deadline
+        wall = 2 * self._deadline if self._ordinary else min(self._deadline, STARVED_AFTER)
         timer = threading.Timer(wall, _kill, [process, late])
         timer.daemon = True
         timer.start()
         try:
             return _exchange(process.stdin, process.stdout, request, self._deadline)
         except (OSError, EOFError, ValueError, msgspec.DecodeError) as error:
-            raise WorkerError(self._ending(process, wall if late.is_set() else None, error)) from error
+            raise self._ending(process, wall if late.is_set() else None, error) from error
         except WorkerError:
             self._end(process)
             raise
@@ -130,17 +144,20 @@ class PlanningProcess:
                     raise WorkerError(f"no process for planning can be started: {error}") from error
             return self._process
 
-    def _ending(self, process: subprocess.Popen[bytes], late: float | None, error: Exception) -> str:
-        code = self._end(process)
+    def _ending(self, process: subprocess.Popen[bytes], late: float | None, error: Exception) -> WorkerError:
+        code, starved = self._end(process), not self._ordinary
         if self._stopped:
-            return "Ballast is stopping"
+            return WorkerError("Ballast is stopping")
         if late is not None:
             self._ordinary = ORDINARY_FOR + 1
-            return f"planning did not end within {late:.0f} s and was ended; the next plan has ordinary priority"
+            kind = _StarvedError if starved else WorkerError
+            return kind(f"planning took longer than {late:.0f} s and was ended; ordinary priority comes next")
         if code == -signal.SIGPROF:
-            return f"planning took longer than {self._deadline:.0f} CPU seconds and was ended"
+            return WorkerError(f"planning took longer than {self._deadline:.0f} CPU seconds and was ended")
         how = f"by signal {-code}" if code < 0 else f"with exit code {code}"
-        return f"the process that plans ended {how} ({type(error).__name__}); the next cycle starts a new one"
+        return WorkerError(
+            f"the process that plans ended {how} ({type(error).__name__}); the next cycle starts a new one"
+        )
 
     def _end(self, process: subprocess.Popen[bytes]) -> int:
         """Its exit code."""
