@@ -146,6 +146,54 @@ def test_a_leader_killed_between_plan_and_patch_is_followed_by_one_that_finishes
     assert scaled.count("db") == 1
 
 
+@pytest.mark.parametrize("allowed", [False, True])
+def test_a_fall_deletes_no_claims_unless_the_member_says_so(plant: Plant, allowed: bool) -> None:
+    api, claims = plant.api, "/api/v1/namespaces/default/persistentvolumeclaims"
+    _store_data(plant)
+    config = Path(plant.settings["BALLAST_CONFIG_FILE"])
+    policy = json.loads(config.read_text())
+    policy["power"]["policies"][0]["independents"][0]["deleteClaims"] = allowed
+    config.write_text(json.dumps(policy))
+    names = {f"data-db-{number}" for number in range(START["db"])}
+
+    def there() -> set[str]:
+        return {each["metadata"]["name"] for each in api.items(claims)}
+
+    eventually("each replica has its claim", lambda: there() == names)
+    with plant.daemon("power"):
+        eventually("it has its baseline", lambda: "anchor" in plant.state().get("power.state.sun", ""))
+        plant.feed.watts = 500
+        if allowed:
+            eventually("two are deleted", lambda: len(there()) == START["db"] // 2)
+        else:
+            eventually("the others fall", lambda: plant.workload("web")["replicas"] == START["web"] // 2)
+            message = "would delete volume claims"
+            eventually("it is named", lambda: message in plant.state().get("conditions", ""))
+            throughout("its claims stay", lambda: there() == names, seconds=8)
+            assert plant.counts()["db"] == START["db"]
+
+
+def _store_data(plant: Plant) -> None:
+    """Makes `db` a StatefulSet whose claims go with its replicas."""
+    api = plant.api
+    api.raw("DELETE", f"{APPS}/statefulsets/db", {"propagationPolicy": "Foreground"})
+    eventually("it is gone", lambda: api.raw("GET", f"{APPS}/statefulsets/db").status_code == 404)
+    storage = {"accessModes": ["ReadWriteOnce"], "storageClassName": "hand"}
+    for number in range(START["db"]):
+        volume = {
+            **storage,
+            "capacity": {"storage": "1Gi"},
+            "csi": {"driver": "x.example", "volumeHandle": f"v{number}"},
+        }
+        api.raw("POST", "/api/v1/persistentvolumes", {"metadata": {"name": f"pv{number}"}, "spec": volume})
+    body = _workload("StatefulSet", "db")
+    claim = {**storage, "resources": {"requests": {"storage": "1Gi"}}}
+    body["spec"]["volumeClaimTemplates"] = [{"metadata": {"name": "data"}, "spec": claim}]
+    body["spec"]["persistentVolumeClaimRetentionPolicy"] = {"whenDeleted": "Retain", "whenScaled": "Delete"}
+    api.post(f"{APPS}/statefulsets", body)
+    eventually("all pods run", lambda: _running(api) == sum(START.values()))
+
+
 def _own(plant: Plant) -> int:
     counts = plant.counts()
     return counts["web"] + counts["db"] + min(counts["api"], START["api"]) + min(counts["jobs"], START["jobs"])
@@ -238,6 +286,8 @@ def _running(api: Api) -> int:
 def _remove(api: Api) -> None:
     for path in (HPAS, SCALED_OBJECTS, f"{APPS}/deployments", f"{APPS}/statefulsets"):
         api.raw("DELETE", path, {"propagationPolicy": "Background"})
+    for path in ("/api/v1/namespaces/default/persistentvolumeclaims", "/api/v1/persistentvolumes"):
+        api.raw("DELETE", path)
     for path in (STATE, LEASE):
         api.raw("DELETE", path)
     eventually("no replicas are left", lambda: not api.items(f"{APPS}/replicasets"))

@@ -73,7 +73,8 @@ class SeenCache:
     def _all(self, plural: str, form: Any, build: Any) -> tuple[Any, ...]:
         inside = f"/{plural}/"
         if plural not in self._decoded:
-            found = (build(msgspec.convert(item, form)) for path, item in self.objects.items() if inside in path)
+            decode = msgspec.json.Decoder(form).decode
+            found = (build(decode(msgspec.json.encode(item))) for path, item in self.objects.items() if inside in path)
             self._decoded[plural] = tuple(found)
         decoded: tuple[Any, ...] = self._decoded[plural]
         return decoded
@@ -89,6 +90,10 @@ class SeenCache:
             short = plural.partition(".")[0]
             found = self._all(short, forms.WireOther, lambda each: forms.to_other(each, Shared(), lambda _: True))
         return next((each for each in found if (each.namespace, each.name) == (namespace, name)), None)
+
+    def workloads(self) -> tuple[Workload, ...]:
+        self.workload("statefulsets", "", "")
+        return self._decoded["statefulsets"]
 
     def autoscalers(self) -> tuple[Autoscaler, ...]:
         return self._all(

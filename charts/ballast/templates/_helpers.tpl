@@ -323,6 +323,8 @@ ballast.node-restriction.kubernetes.io
 {{- range $targets -}}
   {{- $_ := set $seen .group (append (get $seen .group | default list) .resource | uniq | sortAlpha) -}}
   {{- $_ := set $single .group (append (get $single .group | default list) .resource | uniq | sortAlpha) -}}
+  {{- /* what an owner of another kind does to claims stands in its StatefulSets */ -}}
+  {{- if ne .group "apps" }}{{ $_ := set $seen "apps" (append (get $seen "apps" | default list) "statefulsets" | uniq | sortAlpha) }}{{ end -}}
   {{- if ne .group "apps" }}{{ $_ := set $single .group (append (get $single .group) (printf "%s/scale" .resource) | uniq | sortAlpha) }}{{ end -}}
 {{- end -}}
 {{- range $group, $resources := $seen }}

@@ -29,6 +29,7 @@ WORKLOADS = {
     "statefulsets": "StatefulSet",
     "daemonsets": "DaemonSet",
 }
+STATEFUL_SETS = "statefulsets"
 AUTOSCALERS = "horizontalpodautoscalers"
 SCALED_OBJECTS = "scaledobjects"
 NAMESPACES = "namespaces"

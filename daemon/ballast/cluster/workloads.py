@@ -1,11 +1,12 @@
 """From wire objects to workloads, budgets, autoscalers and namespaces."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import msgspec
 
+from ballast.base.errors import NOT_JSON
 from ballast.cluster.objects import wire
 from ballast.cluster.objects.decoding import Shared
 from ballast.cluster.objects.templates import to_selector
@@ -68,6 +69,16 @@ class UpdateStrategy(wire.WireStruct):
     rolling_update: RollingUpdate | None = None
 
 
+class ClaimRetention(wire.WireStruct):
+    """apps/v1 StatefulSetPersistentVolumeClaimRetentionPolicy, what follows a fall alone."""
+
+    when_scaled: str = ""
+
+
+class ClaimTemplate(wire.WireStruct):
+    """v1.PersistentVolumeClaim, of which nothing is read: that there is one counts."""
+
+
 class WorkloadSpec(wire.WireStruct):
     """The spec fields that the kinds of apps/v1 share."""
 
@@ -75,6 +86,8 @@ class WorkloadSpec(wire.WireStruct):
     paused: bool = False
     update_strategy: UpdateStrategy | None = None
     pod_management_policy: str = ""
+    persistent_volume_claim_retention_policy: ClaimRetention | None = None
+    volume_claim_templates: list[ClaimTemplate] | None = None
     min_ready_seconds: int = 0
     progress_deadline_seconds: int | None = None
     template: WireTemplate | None = None
@@ -108,11 +121,12 @@ class WireWorkload(wire.WireStruct):
 
 
 class WireOther(wire.WireStruct):
-    """An object of any other kind that has a /scale, of whose fields nothing is known."""
+    """An object of any other kind that has a /scale, of whose fields nothing is known but what it says of claims."""
 
     metadata: WorkloadMeta
     kind: str = ""
     api_version: str = ""
+    description: msgspec.Raw = msgspec.field(default_factory=lambda: msgspec.Raw(b"{}"), name="spec")
 
 
 class QuotaStatus(wire.WireStruct):
@@ -238,6 +252,7 @@ def to_workload(kind: str, source: WireWorkload, shared: Shared, keep: Callable[
         replicas=replicas,
         rolling=_rolling(kind, source, replicas),
         stalled=_stalled(source),
+        deletes_claims=_deletes_claims(source.spec),
         uncreated=bool(source.status and source.status.has("ReplicaFailure", "True")),
         starts_within=_starts_within(source.spec),
         ordered=kind == "StatefulSet" and source.spec.pod_management_policy != "Parallel",
@@ -264,6 +279,7 @@ def to_other(source: WireOther, shared: Shared, keep: Callable[[str], bool]) -> 
         name=meta.name,
         uid=meta.uid,
         replicas=None,
+        deletes_claims=_may_delete_claims(source.description),
         annotations=_kept(meta.annotations, keep),
         owner=shared.owner(meta.owner_references),
         version=meta.resource_version,
@@ -358,6 +374,38 @@ def _stalled(source: WireWorkload) -> bool:
     partition = strategy.rolling_update.partition if strategy is not None and strategy.rolling_update else None
     late = status is not None and status.has("Progressing", "False", "ProgressDeadlineExceeded")
     return source.spec.paused or late or bool(partition) or (strategy is not None and strategy.type == "OnDelete")
+
+
+def _deletes_claims(spec: WorkloadSpec) -> bool:
+    """Without a word the controller of apps/v1 keeps the claims; any word but Retain counts as deleting."""
+    retention = spec.persistent_volume_claim_retention_policy
+    return bool(spec.volume_claim_templates and retention) and retention.when_scaled not in ("", "Retain")
+
+
+def _may_delete_claims(spec: msgspec.Raw) -> bool:
+    """Of other kinds what they say decides, else whether they make claims: many delete those of a member that goes."""
+    try:
+        words = list(_claim_words(msgspec.json.decode(spec)))
+    except NOT_JSON:
+        return True
+    said = [value for key, value in words if key == "whenScaled"]
+    return any(value != "Retain" for value in said) if said else bool(words)
+
+
+def _claim_words(value: Any) -> Iterator[tuple[str, Any]]:
+    """What the spec says of claims, at any depth. Claims of ephemeral volumes go with each pod, whoever ends it."""
+    if isinstance(value, list):
+        for each in value:
+            yield from _claim_words(each)
+    elif isinstance(value, dict):
+        for key, each in value.items():
+            if key == "whenScaled" or (each and key in _CLAIM_KEYS):
+                yield key, each
+            elif key != "ephemeral":
+                yield from _claim_words(each)
+
+
+_CLAIM_KEYS = frozenset({"volumeClaimTemplates", "volumeClaimTemplate", "deleteClaim"})
 
 
 def _starts_within(spec: WorkloadSpec) -> float:

@@ -6,11 +6,11 @@ from fractions import Fraction
 
 from ballast.actuation.scaling import scale
 from ballast.actuation.scaling.cap import paused
-from ballast.actuation.scaling.target_status import Autoscalers
+from ballast.actuation.scaling.target_status import Autoscalers, deletes_claims
 from ballast.base.errors import BallastError, ClusterError, NotFound, SettingsError, UsageError
 from ballast.base.metrics import Metrics
 from ballast.cluster.listing import list_all
-from ballast.cluster.workload_cache import AUTOSCALERS, SCALED_OBJECTS, plural_of, reader
+from ballast.cluster.workload_cache import AUTOSCALERS, SCALED_OBJECTS, STATEFUL_SETS, WORKLOADS, plural_of, reader
 from ballast.doctor.cluster_view import CheckNotPossible, document, text
 from ballast.doctor.evidence import PATIENCE, Evidence
 from ballast.doctor.finding import Finding
@@ -63,15 +63,21 @@ def consumption(evidence: Evidence) -> Iterator[Finding]:
 
 
 def targets(evidence: Evidence) -> Iterator[Finding]:
-    """Whether every target of the policies exists and can be scaled.
+    """Whether every target of the policies exists and can be scaled, and a fall deletes no data.
 
-    Found: there is no such workload, it is a DaemonSet, or its kind has no /scale.
-    Fix: `kubectl -n prod get deployments`, or the member's `ref: prod/api`
+    Found: there is no such workload, it is a DaemonSet, its kind has no /scale, or a fall of its replicas would delete
+    their volume claims.
+    Fix: `kubectl -n prod get deployments`, the member's `ref: prod/api`, or `deleteClaims: true`
     """
     for policy in _usable(evidence):
         for place in policy.places.values():
-            if problem := _unscalable(evidence, place.member):
-                yield Finding("power-targets", "fail", place.member.name, problem, _show_commands(place.member))
+            member = place.member
+            if problem := _unscalable(evidence, member):
+                yield Finding("power-targets", "fail", member.name, problem, _show_commands(member))
+            elif danger := _deletes_claims(evidence, member):
+                yield Finding(
+                    "power-targets", "fail", member.name, danger, (_keep_command(member), "deleteClaims: true")
+                )
 
 
 def autoscalers(evidence: Evidence) -> Iterator[Finding]:
@@ -181,6 +187,30 @@ def _unscalable(evidence: Evidence, member: Member) -> str | None:
     except ClusterError as error:
         return str(error)
     return None
+
+
+def _deletes_claims(evidence: Evidence, member: Member) -> str | None:
+    workload = _workload(evidence, member)
+    if workload is None:
+        return None
+    below: list[Workload] = []
+    if plural_of(member.kind) not in WORKLOADS:
+        path = f"/apis/apps/v1/namespaces/{workload.namespace}/{STATEFUL_SETS}"
+        form = reader(STATEFUL_SETS, lambda key: True)
+        try:
+            listed = list_all(evidence.cluster.api, path, form, {}, evidence.cluster.stop)
+        except ClusterError as error:
+            raise CheckNotPossible(f"the {STATEFUL_SETS} cannot be read: {error}") from error
+        below = [each for each in (listed or ([], ""))[0] if each.owner is not None and each.owner.uid == workload.uid]
+    return deletes_claims(member, workload, below)
+
+
+def _keep_command(member: Member) -> str:
+    namespace, _, name = member.name.partition("/")
+    if plural_of(member.kind) != STATEFUL_SETS:
+        return f"kubectl -n {namespace} get {member.kind} {name} -o yaml"
+    kept = '{"spec":{"persistentVolumeClaimRetentionPolicy":{"whenScaled":"Retain"}}}'
+    return f"kubectl -n {namespace} patch {member.kind} {name} --type merge -p '{kept}'"
 
 
 def _path(evidence: Evidence, member: Member) -> str:

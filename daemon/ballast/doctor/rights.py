@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from ballast.base.errors import ClusterError, NotFound
 from ballast.cluster import state
-from ballast.cluster.workload_cache import plural_of
+from ballast.cluster.workload_cache import STATEFUL_SETS, plural_of
 from ballast.doctor.cluster_view import CheckNotPossible, document, part, text
 from ballast.doctor.evidence import Evidence
 from ballast.doctor.finding import Finding
@@ -140,6 +140,9 @@ def _of_power(policies: Sequence[PowerPolicy], *, writes: bool) -> Iterator[Righ
             namespace, _, name = place.member.name.partition("/")
             plural, _, group = plural_of(place.member.kind).partition(".")
             group = group or "apps"
+            if group != "apps" and ("apps", STATEFUL_SETS) not in kinds:
+                kinds.add(("apps", STATEFUL_SETS))
+                yield Right("apps", STATEFUL_SETS, _READ)
             if (group, plural) not in kinds:
                 kinds.add((group, plural))
                 yield Right(group, plural, _READ)

@@ -21,6 +21,8 @@ class Workload(msgspec.Struct, frozen=True, gc=False):
     """Whether pods of an older template are being replaced."""
     stalled: bool = False
     """Whether a rollout would not go on by itself: paused, beyond its deadline, partitioned, or on deletion only."""
+    deletes_claims: bool = False
+    """Whether a fall of its replicas deletes volume claims of the pods that go."""
     uncreated: bool = False
     """Whether its controller could not create all pods, such as for a quota."""
     ordered: bool = False

@@ -49,6 +49,12 @@ def _below_one(value: Fraction) -> Fraction:
     return value
 
 
+def _true_or_false(value: object) -> object:
+    if not isinstance(value, bool):
+        raise ValueError("expected true or false")
+    return value
+
+
 MEASURED: Literal["measured"] = "measured"
 
 
@@ -84,6 +90,13 @@ class Member(PolicySection):
     min_ready: Count | None = None
     """A reduction leaves at least so many replicas, and waits while fewer are ready."""
     needs: Needs | None = None
+    delete_claims: bool = False
+    """Whether a fall may take replicas away whose volume claims are deleted with them."""
+
+    @field_validator("delete_claims", mode="before")
+    @classmethod
+    def _yes_or_no(cls, value: object) -> object:
+        return _true_or_false(value)
 
     @property
     def name(self) -> str:
@@ -173,9 +186,7 @@ class PowerPolicy(PolicySection):
     @field_validator("restore_first", "hot_pods_first", "allow_exclude", mode="before")
     @classmethod
     def _yes_or_no(cls, value: object) -> object:
-        if not isinstance(value, bool):
-            raise ValueError("expected true or false")
-        return value
+        return _true_or_false(value)
 
     @property
     def paper(self) -> bool:

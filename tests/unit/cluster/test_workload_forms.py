@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from ballast.cluster.objects.decoding import Shared
-from ballast.cluster.workloads import WireQuota, WireWorkload, to_quota, to_workload
+from ballast.cluster.workloads import WireOther, WireQuota, WireWorkload, to_other, to_quota, to_workload
 from ballast.model.workload import Workload
 
 
@@ -41,6 +41,50 @@ def test_which_workloads_create_pods_in_order() -> None:
     assert workload("StatefulSet", podManagementPolicy="OrderedReady").ordered
     assert not workload("StatefulSet", podManagementPolicy="Parallel").ordered
     assert not workload("Deployment").ordered
+
+
+RETAIN, DELETE = ({"whenDeleted": "Retain", "whenScaled": said} for said in ("Retain", "Delete"))
+TEMPLATES = [{"metadata": {"name": "data"}, "spec": {"accessModes": ["ReadWriteOnce"]}}]
+
+
+@pytest.mark.parametrize(
+    ("policy", "templates", "deletes"),
+    [
+        (DELETE, TEMPLATES, True),
+        ({"whenScaled": "Recycle"}, TEMPLATES, True),
+        (DELETE, [], False),
+        (DELETE, None, False),
+        (RETAIN, TEMPLATES, False),
+        ({"whenDeleted": "Delete"}, TEMPLATES, False),
+        (None, TEMPLATES, False),
+        (None, None, False),
+    ],
+)
+def test_which_stateful_sets_delete_claims_in_a_fall(policy: Any, templates: Any, deletes: bool) -> None:
+    spec = {"persistentVolumeClaimRetentionPolicy": policy, "volumeClaimTemplates": templates}
+    assert workload("StatefulSet", **spec).deletes_claims is deletes
+
+
+@pytest.mark.parametrize(
+    ("spec", "deletes"),
+    [
+        (b"{}", False),
+        (b"null", False),
+        (b'{"template": {"spec": {"volumes": [{"persistentVolumeClaim": {"claimName": "a"}}]}}}', False),
+        (b'{"template": {"spec": {"volumes": [{"ephemeral": {"volumeClaimTemplate": {"spec": {}}}}]}}}', False),
+        (b'{"volumeClaimTemplates": []}', False),
+        (b'{"volumeClaimTemplates": [{"spec": {}}]}', True),
+        (b'{"nodeSets": [{"count": 3, "volumeClaimTemplates": [{"spec": {}}]}]}', True),
+        (b'{"storage": {"volumes": [{"type": "disk", "deleteClaim": true}]}}', True),
+        (b'{"storage": {"volumes": [{"type": "disk", "deleteClaim": false}]}}', False),
+        (b'{"volumeClaimTemplates": [{}], "persistentVolumeClaimRetentionPolicy": {"whenScaled": "Retain"}}', False),
+        (b'{"storage": {"claims": {"whenScaled": "Delete"}}}', True),
+    ],
+)
+def test_which_owners_of_other_kinds_may_delete_claims_in_a_fall(spec: bytes, deletes: bool) -> None:
+    body = b'{"kind": "Ring", "apiVersion": "example.org/v1", "metadata": {"name": "r"}, "spec": ' + spec + b"}"
+    other = to_other(msgspec.json.decode(body, type=WireOther), Shared(), lambda key: False)
+    assert other.deletes_claims is deletes
 
 
 def test_what_is_full_of_a_quota() -> None:

@@ -98,6 +98,22 @@ def test_a_target_that_does_not_exist_is_found(patient: Patient, ref: str) -> No
     assert found.fix[0].startswith("kubectl -n prod get ")
 
 
+def test_a_target_whose_claims_a_fall_would_delete_is_found(patient: Patient) -> None:
+    patient.create("Namespace", "prod", "")
+    kept = {"whenDeleted": "Retain", "whenScaled": "Delete"}
+    spec = {"replicas": 3, "volumeClaimTemplates": [{"metadata": {"name": "data"}}]}
+    patient.create("StatefulSet", "db", "prod", spec={**spec, "persistentVolumeClaimRetentionPolicy": kept})
+    found = patient.only("power-targets", **power(patient, "statefulsets.apps/prod/db"))
+    assert found.status == "fail"
+    assert "would delete volume claims" in found.message
+    assert found.fix[0].startswith("kubectl -n prod patch statefulsets.apps db ")
+    assert found.fix[1] == "deleteClaims: true"
+    said = power(patient, "statefulsets.apps/prod/db", member={"deleteClaims": True})
+    assert patient.only("power-targets", **said).status == "ok"
+    patient.create("StatefulSet", "cache", "prod", spec=spec)
+    assert patient.only("power-targets", **power(patient, "statefulsets.apps/prod/cache")).status == "ok"
+
+
 def autoscaler(patient: Patient, name: str, ref: str, least: int = 1) -> None:
     namespace, _, of = ref.partition("/")
     target = {"apiVersion": "apps/v1", "kind": "Deployment", "name": of}

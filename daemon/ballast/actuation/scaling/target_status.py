@@ -6,6 +6,7 @@ from enum import StrEnum
 from typing import TypeAlias
 
 from ballast.model.workload import Autoscaler, Workload
+from ballast.power.policy import Member
 from ballast.power.sections import Actuation
 from ballast.power.values import INT32
 
@@ -130,6 +131,20 @@ class TargetStatus:
     def usable(self) -> bool:
         """Whether it takes part in a budget now."""
         return self.hold is None
+
+
+def deletes_claims(member: Member, workload: Workload, below: Iterable[Workload]) -> str | None:
+    """Why a fall of the member's replicas would delete data, or None. `below` are the StatefulSets that it made."""
+    deleting = next((each for each in [*below] or [workload] if each.deletes_claims), None)
+    if deleting is None or member.delete_claims:
+        return None
+    why = "has" if deleting.kind == "StatefulSet" else "makes claims without"
+    policy = "whenScaled: Delete" if deleting.kind == "StatefulSet" else "whenScaled: Retain"
+    return (
+        "it is only observed, because a fall would delete volume claims of the replicas that go: "
+        f"{deleting.kind} {deleting.name} {why} persistentVolumeClaimRetentionPolicy {policy}. Set Retain, or say "
+        "deleteClaims: true where the data may go."
+    )
 
 
 _Key: TypeAlias = tuple[str, str, str]

@@ -11,12 +11,27 @@ from ballast.actuation.scaling import scale
 from ballast.actuation.scaling.cap import PART, form_of, is_ours, least, original, paused
 from ballast.actuation.scaling.remembered import Ceilings, Contention, OwnWrites
 from ballast.actuation.scaling.scale import Scale, manager_of
-from ballast.actuation.scaling.target_status import Actuator, Autoscalers, ObstacleKind, TargetObstacle, TargetStatus
+from ballast.actuation.scaling.target_status import (
+    Actuator,
+    Autoscalers,
+    ObstacleKind,
+    TargetObstacle,
+    TargetStatus,
+    deletes_claims,
+)
 from ballast.base.clock import Clock
 from ballast.base.errors import ClusterError
 from ballast.cluster.client import KubeApi
 from ballast.cluster.watch import WATCH_SILENT
-from ballast.cluster.workload_cache import AUTOSCALERS, NAMESPACES, SCALED_OBJECTS, WorkloadCache, plural_of
+from ballast.cluster.workload_cache import (
+    AUTOSCALERS,
+    NAMESPACES,
+    SCALED_OBJECTS,
+    STATEFUL_SETS,
+    WORKLOADS,
+    WorkloadCache,
+    plural_of,
+)
 from ballast.model.disruption import NAMESPACE, AnnotatedObject, by_operator, exclusion, part_exclusion
 from ballast.model.pod import Pod
 from ballast.model.selector import Selector
@@ -26,9 +41,13 @@ from ballast.power.sections import Actuation
 
 
 def kinds_of(policies: Iterable[PowerPolicy]) -> frozenset[str]:
-    """The kinds that a WorkloadCache has to watch for these policies."""
+    """The kinds that a WorkloadCache has to watch for these policies.
+
+    What an owner of another kind does to claims stands in the StatefulSets that it makes.
+    """
     members = {plural_of(place.member.kind) for policy in policies for place in policy.places.values()}
-    return frozenset({AUTOSCALERS, SCALED_OBJECTS, NAMESPACES, *members})
+    below = {STATEFUL_SETS} if members - WORKLOADS.keys() else set()
+    return frozenset({AUTOSCALERS, SCALED_OBJECTS, NAMESPACES, *members, *below})
 
 
 class _Known(NamedTuple):
@@ -168,12 +187,13 @@ class TargetReader:
         if self._protected is not None:
             self._protected.refresh()
         index, waiting, placed = self.autoscalers(), Waiting(self._pods), self._places(policy)
+        made = self._made_below(placed)
         blind = {kind: self._blind(kind) for kind in placed.kinds}
         blind_to_all = next((blind[kind] for kind in (AUTOSCALERS, SCALED_OBJECTS, NAMESPACES) if blind[kind]), None)
         return {
             place.ref: _unseen(place.member, hold)
             if (hold := blind[place.plural] or blind_to_all) is not None
-            else self._status(policy, place, index, waiting)
+            else self._status(policy, place, index, waiting, made)
             for place in placed.members
         }
 
@@ -187,12 +207,29 @@ class TargetReader:
             kept = self._placed[policy.name] = _Placed(policy, members, kinds_of([policy]))
         return kept
 
-    def _status(self, policy: PowerPolicy, place: _Place, index: Autoscalers, waiting: Waiting) -> TargetStatus:
+    def _made_below(self, placed: _Placed) -> Mapping[str, list[Workload]]:
+        """The StatefulSets that targets of other kinds may have made, by the UID of their owner."""
+        made: dict[str, list[Workload]] = {}
+        if any(place.plural not in WORKLOADS for place in placed.members):
+            for each in self._cache.workloads():
+                if each.kind == "StatefulSet" and each.owner is not None:
+                    made.setdefault(each.owner.uid, []).append(each)
+        return made
+
+    def _status(
+        self,
+        policy: PowerPolicy,
+        place: _Place,
+        index: Autoscalers,
+        waiting: Waiting,
+        made: Mapping[str, list[Workload]],
+    ) -> TargetStatus:
         ref, member, plural, namespace, name = place
         workload = self._cache.workload(plural, namespace, name)
         if workload is None:
             missing = _problem(f"there is no {member.ref}. Create it, or correct ref.")
             return _unseen(member, missing, replicas=0)
+        below = made.get(workload.uid, ()) if plural not in WORKLOADS else ()
         inputs = (
             member,
             workload,
@@ -200,11 +237,15 @@ class TargetReader:
             self.own_writes.scale(ref, workload.version),
             self._protected and self._protected.revision,
             *index.of(workload),
+            *below,
         )
         known = self._known.get(ref)
         if known is not None and policy.actuation is known.actuation and _same(known.inputs, inputs):
             return known.status
         status = self._compute(policy, member, plural, workload, index, waiting)
+        # What it has goes on counting; a fall is left to the other members.
+        if status.hold is None and (danger := deletes_claims(member, workload, below)):
+            status = replace(status, obstacle=_problem(danger))
         if self._lasts(status):
             self._known[ref] = _Known(policy.actuation, inputs, status)
         else:
