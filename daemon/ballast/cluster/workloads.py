@@ -378,8 +378,8 @@ def _stalled(source: WireWorkload) -> bool:
 
 def _deletes_claims(spec: WorkloadSpec) -> bool:
     """Without a word the controller of apps/v1 keeps the claims; any word but Retain counts as deleting."""
-    retention = spec.persistent_volume_claim_retention_policy
-    return bool(spec.volume_claim_templates and retention) and retention.when_scaled not in ("", "Retain")
+    retention = spec.persistent_volume_claim_retention_policy or ClaimRetention()
+    return bool(spec.volume_claim_templates) and retention.when_scaled not in ("", "Retain")
 
 
 def _may_delete_claims(spec: msgspec.Raw) -> bool:
