@@ -57,9 +57,15 @@ class WireCondition(wire.WireStruct):
 
 
 class RollingUpdate(wire.WireStruct):
-    """apps/v1 RollingUpdateStatefulSetStrategy."""
+    """apps/v1 RollingUpdateStatefulSetStrategy. Only other kinds have a partition that is text, such as "50%"."""
 
-    partition: int | None = None
+    partition: int | str | None = None
+
+
+class Ordinals(wire.WireStruct):
+    """apps/v1 StatefulSetOrdinals."""
+
+    start: int = 0
 
 
 class UpdateStrategy(wire.WireStruct):
@@ -83,6 +89,7 @@ class WorkloadSpec(wire.WireStruct):
     """The spec fields that the kinds of apps/v1 share."""
 
     replicas: int | None = None
+    ordinals: Ordinals | None = None
     paused: bool = False
     update_strategy: UpdateStrategy | None = None
     pod_management_policy: str = ""
@@ -102,6 +109,7 @@ class WorkloadStatus(wire.WireStruct):
     ready_replicas: int = 0
     updated_replicas: int = 0
     available_replicas: int = 0
+    current_replicas: int = 0
     current_revision: str = ""
     update_revision: str = ""
     conditions: list[WireCondition] | None = None
@@ -252,6 +260,9 @@ def to_workload(kind: str, source: WireWorkload, shared: Shared, keep: Callable[
         replicas=replicas,
         rolling=_rolling(kind, source, replicas),
         stalled=_stalled(source),
+        update_revision=shared.string(source.status.update_revision) if source.status else "",
+        current_revision=shared.string(source.status.current_revision) if source.status else "",
+        updates_from=_updates_from(source.spec, source.status),
         deletes_claims=_deletes_claims(source.spec),
         uncreated=bool(source.status and source.status.has("ReplicaFailure", "True")),
         starts_within=_starts_within(source.spec),
@@ -365,7 +376,21 @@ def _rolling(kind: str, source: WireWorkload, replicas: int) -> bool:
         return True
     if kind == "Deployment":
         return status.updated_replicas < min(replicas, status.replicas) or status.replicas > status.updated_replicas
-    return bool(status.update_revision) and status.update_revision != status.current_revision
+    if not status.update_revision or status.update_revision == status.current_revision:
+        return False
+    # Some strategies never promote a revision, even once all pods are of it.
+    return not replicas or min(status.updated_replicas, status.ready_replicas) < replicas
+
+
+def _updates_from(spec: WorkloadSpec, status: WorkloadStatus | None) -> int | None:
+    """As the controller of StatefulSets decides it (pkg/controller/statefulset, newVersionedStatefulSetPod)."""
+    strategy, start = spec.update_strategy or UpdateStrategy(), spec.ordinals.start if spec.ordinals else 0
+    if strategy.type not in ("", "RollingUpdate"):
+        return 0
+    if strategy.rolling_update is None:
+        return start + (status.current_replicas if status else 0)
+    partition = strategy.rolling_update.partition or 0
+    return start + partition if isinstance(partition, int) else None
 
 
 def _stalled(source: WireWorkload) -> bool:

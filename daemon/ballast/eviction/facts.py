@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TypeAlias
 
+from ballast.eviction.revisions import Revisions
 from ballast.model.attachments import UNKNOWN, Attachments, NodeClaim, ScaleUp
 from ballast.model.node import Node
 from ballast.model.pod import Owner, Pod
@@ -52,6 +53,8 @@ class ClusterObjects:
     quotas: Sequence[Quota] = ()
     scales: Mapping[WorkloadKey, int] = field(default_factory=dict)
     """Replicas that owners of other kinds than `LISTED` ask for, as far as their /scale was read."""
+    revisions: Mapping[WorkloadKey, str] = field(default_factory=dict)
+    """Revisions that owners of other kinds say they create now, as far as files have them."""
 
 
 class Facts:
@@ -85,6 +88,8 @@ class Facts:
         self.namespaces: Mapping[str, Namespace] = {namespace.name: namespace for namespace in objects.namespaces}
         self._workloads = {workload.key: workload for workload in objects.workloads}
         self._scales = objects.scales
+        self.revisions = Revisions(self._workloads, objects.revisions)
+        self.revisions.count(pods)
         self._failing = {workload.namespace: workload for workload in objects.workloads if workload.uncreated}
         self._full = {quota.namespace: quota for quota in objects.quotas if quota.full}
         autoscaled = {autoscaler.key for autoscaler in objects.autoscalers if autoscaler.own_kind}
@@ -199,10 +204,12 @@ class Facts:
         known = self._keys.get((namespace, id(owner)))
         if known is None:
             key: WorkloadKey = (namespace, owner.kind, owner.name)
-            above = self._workloads.get(key)
+            above, seen = self._workloads.get(key), {key}
             while above is not None and above.owner is not None and above.owner.kind in LISTED:
                 key = (namespace, above.owner.kind, above.owner.name)
-                above = self._workloads.get(key)
+                # Owners in a circle own each other; `returnable` refuses their pods.
+                above = None if key in seen else self._workloads.get(key)
+                seen.add(key)
             if key not in self._workloads and (namespace, owner.kind, owner.name) in self._workloads:
                 key = (namespace, owner.kind, owner.name)
             known = self._keys[namespace, id(owner)] = (owner, key)

@@ -79,7 +79,8 @@ BUILT_IN = (
     Row("node-fit", load.node_fit, Scope.OUTLOOK, running=True),
     Row("single-replica", availability.single_replica, Scope.TEMPLATE, liftable=True, running=True),
     Row("min-ready", availability.min_ready, Scope.WORKLOAD, alike=Alike.WORKLOAD, temporary=True, running=True),
-    Row("returnable", availability.returnable, Scope.WORKLOAD, alike=Alike.WORKLOAD, temporary=True, running=True),
+    # Pods of one workload may be of several revisions, so they are not alike.
+    Row("returnable", availability.returnable, Scope.WORKLOAD, temporary=True, running=True),
     Row("min-age", nature.min_age, Scope.POD, liftable=True, temporary=True),
     Row("pod-selector", nature.pod_selector, Scope.TEMPLATE),
     Row("namespace", nature.namespace, Scope.TEMPLATE),

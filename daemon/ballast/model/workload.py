@@ -21,6 +21,12 @@ class Workload(msgspec.Struct, frozen=True, gc=False):
     """Whether pods of an older template are being replaced."""
     stalled: bool = False
     """Whether a rollout would not go on by itself: paused, beyond its deadline, partitioned, or on deletion only."""
+    update_revision: str = ""
+    """The revision that a StatefulSet creates pods of from `updates_from` on; "" where its status does not say."""
+    current_revision: str = ""
+    """The revision that it creates pods of below."""
+    updates_from: int | None = 0
+    """An ordinal: its partition; 0 where pods are updated by deletion only, None where it is not known."""
     deletes_claims: bool = False
     """Whether a fall of its replicas deletes volume claims of the pods that go."""
     uncreated: bool = False

@@ -131,6 +131,7 @@ def _read_files(origin: Origin, settings: Settings, about: str) -> PlanFiles:
         promised(behind.scale_ups, now),
         quotas=behind.quotas,
         scales=dict(_scales(cluster)),
+        revisions=dict(_revisions(cluster)),
     )
     unknown = [node.name for node, row in zip(cluster.nodes, known, strict=True) if not row.any()]
     silent = sum(
@@ -170,12 +171,24 @@ def peaks_of(path: Path, arranged: Layout) -> Floats:
 
 def _scales(cluster: ClusterFile) -> Iterator[tuple[WorkloadKey, int]]:
     """`spec.replicas` of objects of other kinds, as their /scale would tell."""
+    for key, replicas in _others(cluster, "spec", "replicas"):
+        if isinstance(replicas, int):
+            yield key, replicas
+
+
+def _revisions(cluster: ClusterFile) -> Iterator[tuple[WorkloadKey, str]]:
+    """`status.updateRevision` of objects of other kinds: what they create now."""
+    for key, revision in _others(cluster, "status", "updateRevision"):
+        if isinstance(revision, str) and revision:
+            yield key, revision
+
+
+def _others(cluster: ClusterFile, part: str, field: str) -> Iterator[tuple[WorkloadKey, object]]:
     for kind in cluster.objects.keys() - {*ABSENT, "Pod", "Node"}:
         for item in cluster.objects[kind]:
-            spec, meta = item.get("spec"), item.get("metadata")
-            replicas = spec.get("replicas") if isinstance(spec, Mapping) else None
-            if isinstance(replicas, int) and isinstance(meta, Mapping):
-                yield (str(meta.get("namespace") or "default"), kind, str(meta.get("name", ""))), replicas
+            there, meta = item.get(part), item.get("metadata")
+            if isinstance(there, Mapping) and isinstance(meta, Mapping):
+                yield (str(meta.get("namespace") or "default"), kind, str(meta.get("name", ""))), there.get(field)
 
 
 def _watched_resources(settings: Settings) -> list[str]:

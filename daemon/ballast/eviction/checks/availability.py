@@ -77,14 +77,19 @@ def returnable(case: CheckInput) -> CheckResult:
     why = case.facts.uncreatable(case.pod.namespace)
     if why is not None:
         return refuse(f"a replacement could not be created: {why}")
+    chain = case.facts.chain(case.pod)
+    if len({workload.key for workload in chain}) < len(chain):
+        return refuse("its owners own each other in a circle, so nobody knows what would create it again")
+    if (other := case.facts.revisions.refusal(case.pod)) is not None:
+        return refuse(other)
     key = case.workload
-    for workload in case.facts.chain(case.pod):
+    for workload in chain:
         if workload.ordered and key is not None:
             unready = (workload.replicas or 0) - case.facts.ready(key) - (not case.pod.ready)
             if unready > 0:
                 why = f"StatefulSet {workload.name} creates it only while its other pods are ready"
                 return refuse(f"a replacement could not be created: {why}", unready=unready)
-    return allow("nothing is known to keep a replacement from being created")
+    return allow("nothing is known to keep it from coming back as it is")
 
 
 def replacement(case: CheckInput) -> CheckResult:

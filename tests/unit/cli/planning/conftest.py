@@ -38,6 +38,19 @@ def plan(files: Callable[[str, Any], str], ballast: Run) -> Plan:
     return run
 
 
+@pytest.fixture
+def explained(files: Callable[[str, Any], str], ballast: Run) -> Callable[[Any, Any, Answer], Answer]:
+    """What `ballast explain` says of a pod of a cluster file."""
+
+    def run(cluster: Any, metrics: Any, pod: Answer) -> Answer:
+        name = f"{pod['metadata']['namespace']}/{pod['metadata']['name']}"
+        given = ["--cluster", files("c.json", cluster), "--metrics", files("m.json", metrics), "-o", "json"]
+        answer: Answer = json.loads(ballast("explain", name, *given)[1])
+        return answer
+
+    return run
+
+
 def shop(on_n1: int = 6, owners: int = 6) -> Answer:
     """Pods of several workloads on one of three nodes."""
     pods = [pod(f"p{i}", "1", "1Gi", "n1", f"w{i % owners}") for i in range(on_n1)]
