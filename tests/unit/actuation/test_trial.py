@@ -8,15 +8,16 @@ from typing import Any
 import msgspec
 import pytest
 
-from ballast.actuation.eviction.trial import UNTRIED_FOR, ReplacementTrial, replacement_of
+from ballast.actuation.eviction.trial import UNTRIED, UNTRIED_FOR, ReplacementTrial, created
 from ballast.base.errors import ClusterError, Forbidden, Unreachable
 from ballast.cluster.api_refusals import refusal
 from ballast.cluster.owner_scales import OwnerScales
 from ballast.model.pod import Owner, Pod
 from tests.worlds.clock import FakeClock
-from tests.worlds.evicting import EvictingApi, Replica
+from tests.worlds.evicting import GIB, EvictingApi, Replica
 
-STORED = {
+CONTAINER = {"name": "c", "image": "web:1", "resources": {"requests": {"cpu": "1", "memory": "4Gi"}}}
+STORED: dict[str, Any] = {
     "metadata": {
         "name": "web-1",
         "namespace": "shop",
@@ -25,7 +26,7 @@ STORED = {
         "labels": {"app": "web"},
         "ownerReferences": [{"kind": "ReplicaSet", "name": "web-rs", "controller": True, "blockOwnerDeletion": True}],
     },
-    "spec": {"nodeName": "n0", "priority": 0, "containers": [{"name": "c", "image": "web:1"}]},
+    "spec": {"nodeName": "n0", "priority": 0, "containers": [CONTAINER]},
     "status": {"phase": "Running"},
 }
 
@@ -37,15 +38,18 @@ class TryingApi(EvictingApi):
         super().__init__()
         self.tried: list[Any] = []
         self.judge: Callable[[], None] = lambda: None
+        self.stored: Any = STORED
+        self.owners: list[Any] = []
+        self.mutate: Callable[[Any], Any] = lambda body: body
 
     def request(self, method: str, path: str, **more: Any) -> bytes:
         query = more.get("query") or {}
         if "fieldSelector" in query:
-            return json.dumps({"items": [STORED]}).encode()
+            return json.dumps({"items": self.owners if path.startswith("/apis/apps/v1/") else [self.stored]}).encode()
         if query.get("dryRun") == "All":
             self.tried.append(more["body"])
             self.judge()
-            return b"{}"
+            return json.dumps(self.mutate(more["body"])).encode()
         return super().request(method, path, **more)
 
 
@@ -82,7 +86,7 @@ def test_the_replacement_is_tried_as_its_owner_would_create_it(replica: Replica,
         "labels": {"app": "web"},
         "ownerReferences": [{"kind": "ReplicaSet", "name": "web-rs", "controller": True}],
     }
-    assert body["spec"] == {"containers": [{"name": "c", "image": "web:1"}]}
+    assert body["spec"] == {"containers": [CONTAINER]}
 
 
 @pytest.mark.parametrize(
@@ -122,23 +126,109 @@ def test_a_right_that_was_refused_is_asked_for_again_after_a_while(server: Tryin
     trial = ReplacementTrial(server, Replica(server).writer, server.clock)  # type: ignore[arg-type]
     server.judge = raising(Forbidden("no", status=403))
     pod = server.pods["shop/web-1"]
-    assert [trial.refusal(pod, 20) for _ in range(3)] == [None] * 3
+    assert [trial.replacement(pod, 20) for _ in range(3)] == [UNTRIED] * 3
     assert len(server.tried) == 1
     server.clock.advance(UNTRIED_FOR)
-    assert trial.refusal(pod, 20) is None
+    assert trial.replacement(pod, 20) == UNTRIED
     assert len(server.tried) == 2
 
 
 def test_another_pod_of_that_name_is_not_tried(server: TryingApi) -> None:
     trial = ReplacementTrial(server, Replica(server).writer, server.clock)  # type: ignore[arg-type]
-    assert trial.refusal(msgspec.structs.replace(server.pods["shop/web-1"], uid="another"), 20) is None
+    assert trial.replacement(msgspec.structs.replace(server.pods["shop/web-1"], uid="another"), 20) == UNTRIED
     assert not server.tried
 
 
 def test_a_long_name_stays_one() -> None:
     name = "a" * 239 + "." + "b" * 13
-    body = replacement_of({"metadata": {"name": name, "namespace": "shop"}, "spec": {}})
+    body = created(None, {"metadata": {"name": name, "namespace": "shop"}, "spec": {}})
     assert body["metadata"]["name"] == "a" * 239 + "-trial"
+
+
+def changed(spec: dict[str, Any], **container: Any) -> Callable[[Any], Any]:
+    """A policy that changes new pods."""
+    return lambda body: {**body, "spec": {**body["spec"], "containers": [{**CONTAINER, **container}], **spec}}
+
+
+def asking(**requests: str) -> dict[str, Any]:
+    return {"resources": {"requests": {"memory": "4Gi", **requests}}}
+
+
+CLAIM = {"name": "d", "persistentVolumeClaim": {"claimName": "d-web-1"}}
+
+
+@pytest.mark.parametrize(
+    ("mutate", "why"),
+    [
+        (changed({}, **asking(cpu="40")), "its replacement would ask for 40 cpu instead of 1 cpu, and n5 has no room"),
+        (changed({}, **asking(cpu="1", memory="50Gi")), "would ask for 51,200Mi memory instead of 4,096Mi memory"),
+        (changed({}, **asking(cpu="1", **{"example.org/gpu": "1"})), "would ask for 1 example.org/gpu"),
+        (changed({"initContainers": [{"name": "s", **asking(cpu="20"), "restartPolicy": "Always"}]}), "ask for 21 cpu"),
+        (changed({"nodeSelector": {"disk": "fast"}}), "another selector, affinity or tolerations, which n5"),
+        (changed({"volumes": [CLAIM]}), "would mount volumes that it does not have, which n5 does not reach"),
+        (changed({}, image="web:2"), "it runs image web:1 and would come back with web:2 (c)"),
+        (lambda body: {"spec": []}, "what the API server would create cannot be read"),
+    ],
+)
+def test_what_would_not_fit_its_target_stays(
+    replica: Replica, server: TryingApi, mutate: Callable[[Any], Any], why: str
+) -> None:
+    server.mutate = mutate
+    [attempt] = replica.carry_out(server.pods["shop/web-1"])
+    assert (attempt.status, attempt.check) == ("refused", "returnable")
+    assert why in attempt.why
+    assert not server.evicted
+    assert replica.evictor.history().backing_off
+
+
+def test_the_room_that_is_held_is_that_of_the_replacement(replica: Replica, server: TryingApi) -> None:
+    server.mutate = changed({}, **asking(cpu="3"))
+    [attempt] = replica.carry_out(server.pods["shop/web-1"])
+    assert attempt.evicted
+    [held] = replica.extender.held.values()
+    assert held.shape.requests == {"cpu": 3.0, "memory": 4 * GIB}
+
+
+TEMPLATE: Any = {"metadata": {"labels": {"app": "web", "team": "a"}, "annotations": {"inject": "yes"}}}
+TEMPLATE |= {"spec": {"containers": [{"name": "c", "image": "web:1"}], "volumes": [{"name": "d", "emptyDir": {}}]}}
+
+
+def owned(kind: str, labels: dict[str, str], **status: str) -> tuple[Any, Any]:
+    """An owner of apps/v1 and its pod."""
+    spec: dict[str, Any] = {"template": TEMPLATE}
+    if kind == "StatefulSet":
+        spec |= {"serviceName": "web", "volumeClaimTemplates": [{"metadata": {"name": "d"}}]}
+    owner = {"metadata": {"name": "web", "uid": "u-owner"}, "spec": spec, "status": status}
+    ref = {"apiVersion": "apps/v1", "kind": kind, "name": "web", "uid": "u-owner", "controller": True}
+    meta = {**STORED["metadata"], "labels": labels, "ownerReferences": [ref]}
+    return owner, {**STORED, "metadata": meta, "spec": {**STORED["spec"], "hostname": "web-1"}}
+
+
+def tried(server: TryingApi, owner: Any, pod: Any) -> Any:
+    server.owners, server.stored = [owner], pod
+    trial = ReplacementTrial(server, Replica(server).writer, server.clock)  # type: ignore[arg-type]
+    assert trial.replacement(server.pods["shop/web-1"], 20).refusal is None
+    return server.tried[-1]
+
+
+def test_what_a_replica_set_creates_is_its_template(server: TryingApi) -> None:
+    body = tried(server, *owned("ReplicaSet", {"pod-template-hash": "h"}))
+    assert body["metadata"]["labels"] == {"pod-template-hash": "h", "app": "web", "team": "a"}
+    assert body["metadata"]["annotations"] == {"inject": "yes"}
+    assert body["spec"] == TEMPLATE["spec"]
+
+
+def test_what_a_stateful_set_creates_has_its_name_and_claims(server: TryingApi) -> None:
+    labels = {"controller-revision-hash": "web-a"}
+    body = tried(server, *owned("StatefulSet", labels, updateRevision="web-a"))
+    assert body["spec"]["hostname"] == "web-1"
+    assert body["spec"]["volumes"] == [CLAIM]
+    assert body["metadata"]["labels"]["controller-revision-hash"] == "web-a"
+
+
+def test_of_another_revision_the_pod_itself_is_tried(server: TryingApi) -> None:
+    body = tried(server, *owned("StatefulSet", {"controller-revision-hash": "web-a"}, updateRevision="web-b"))
+    assert body["spec"] == {"containers": [CONTAINER], "hostname": "web-1"}
 
 
 @pytest.mark.parametrize(

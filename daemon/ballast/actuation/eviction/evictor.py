@@ -15,7 +15,7 @@ from ballast.actuation.eviction.replacement_reservations import ReplacementReser
 from ballast.actuation.eviction.requests import EvictionResponse, answer, eviction, nomination
 from ballast.actuation.eviction.shadow import Shadow
 from ballast.actuation.eviction.surge import Surges
-from ballast.actuation.eviction.trial import TRIAL, ReplacementTrial
+from ballast.actuation.eviction.trial import TRIAL, UNTRIED, ReplacementTrial, Tried
 from ballast.base.clock import Clock
 from ballast.base.metrics import Metrics
 from ballast.cluster.events import Events
@@ -27,6 +27,7 @@ from ballast.eviction.checks.limits import own_rate
 from ballast.eviction.facts import Facts, leaving
 from ballast.eviction.gate import Gate
 from ballast.eviction.history import History
+from ballast.eviction.misfit import misfit
 from ballast.eviction.recent_evictions import PastEviction
 from ballast.model.marks import EVICTION_UNDER_WAY, EVICTS_ITSELF
 from ballast.model.pod import Pod
@@ -97,7 +98,7 @@ class EvictorOptions:
     """Asks first whether the API server would take the replacement; None: nobody asks."""
 
 
-class Tried(NamedTuple):
+class StepTried(NamedTuple):
     """One step that was tried."""
 
     running: Running
@@ -254,7 +255,7 @@ class Evictor:
         waiting: Sequence[Pod],
         gate: Callable[[Pod], Gate],
         find: Callable[[str], Pod | None],
-    ) -> Tried:
+    ) -> StepTried:
         pod = find(move.pod)
         if pod is None or (problem := other(pod, move)) is not None:
             why = f"{move.pod} is gone" if pod is None else problem or ""
@@ -269,9 +270,9 @@ class Evictor:
         if refused is not None:
             return self._report(running, refused)
         deployment = judge.facts.surging(pod) if self._surges is not None else None
-        uncreatable = None if deployment is not None else self._uncreatable(pod, judge.facts)
-        if uncreatable is not None:
-            return self._report(running, Attempt(move.pod, StepStatus.REFUSED, uncreatable, "returnable"))
+        tried = UNTRIED if deployment is not None else self._replacement(move, pod, judge.facts)
+        if tried.refusal is not None:
+            return self._report(running, Attempt(move.pod, StepStatus.REFUSED, tried.refusal, "returnable"))
         probe = move.target is not None and not self._reserved.steered(pod.scheduler_name)
         if probe and not self._reserved.may_probe(pod.scheduler_name):
             name = pod.scheduler_name
@@ -291,7 +292,7 @@ class Evictor:
         if self.options.acts and deployment is not None:
             return self._surge(running, step, pod, deployment, judge)
         if self.options.acts:
-            return self._evict(running, step, pod, waiting, judge)
+            return self._evict(running, step, pod, waiting, judge, tried.comes or pod)
         past = past_eviction(step, running.kind, judge, pod, imagined=True)
         self.recorder.record(past, pod)
         self._imagined.append(step)
@@ -307,16 +308,20 @@ class Evictor:
         waits = pod.owner is not None and pod.owner.uid in self._passed_over
         return Attempt(move.pod, StepStatus.REFUSED, PASSED_OVER) if waits else None
 
-    def _uncreatable(self, pod: Pod, facts: Facts) -> str | None:
-        """Why a replacement of the pod could not be created; its workload rests then."""
+    def _replacement(self, move: Move, pod: Pod, facts: Facts) -> Tried:
+        """What would come for the pod. Its workload rests where it could not be created, or would not fit."""
         if not self.options.acts or self.options.trial is None or pod.owner is None or pod.finished:
-            return None
-        why = self.options.trial.refusal(pod, PATIENCE)
-        if why is not None:
+            return UNTRIED
+        tried = self.options.trial.replacement(pod, PATIENCE)
+        if tried.comes is not None:
+            aims = [node for name, node in facts.nodes.items() if move.target in (None, name)]
+            fits = self._reserved.extender.fits
+            tried = tried._replace(refusal=misfit(pod, tried.comes, aims, facts.attachments, fits))
+        if tried.refusal is not None:
             self.recorder.back_off(facts.key(pod), self._clock.wall())
-        return why
+        return tried
 
-    def _surge(self, running: Running, step: StepRecord, pod: Pod, deployment: Workload, judge: Gate) -> Tried:
+    def _surge(self, running: Running, step: StepRecord, pod: Pod, deployment: Workload, judge: Gate) -> StepTried:
         """One more replica, towards the target; `surges` follows it."""
         assert self._surges is not None
         self._reserved.hold(self._reserved.reservations_for(step, pod, ()))
@@ -327,14 +332,16 @@ class Evictor:
             return self._report(running, Attempt(step.pod, StepStatus.REFUSED, problem))
         past = past_eviction(step, running.kind, judge, pod)
         self.recorder.record(past, pod)
-        return Tried(running, Attempt(step.pod, SURGING))
+        return StepTried(running, Attempt(step.pod, SURGING))
 
-    def _evict(self, running: Running, step: StepRecord, pod: Pod, waiting: Sequence[Pod], judge: Gate) -> Tried:
-        """Recorded, room held, evicted; in this order."""
+    def _evict(
+        self, running: Running, step: StepRecord, pod: Pod, waiting: Sequence[Pod], judge: Gate, comes: Pod
+    ) -> StepTried:
+        """Recorded, room held for what `comes`, evicted; in this order."""
         running = msgspec.structs.replace(running, steps=(*running.steps, step))
         past = past_eviction(step, running.kind, judge, pod)
         self.recorder.record(past, pod, running)
-        self._reserved.hold(self._reserved.reservations_for(step, pod, waiting))
+        self._reserved.hold(self._reserved.reservations_for(step, comes, waiting))
         problem = self.recorder.save(f"about to evict {step.pod} from {step.source}")
         if problem is None and planner(running.kind).moves:
             problem = self._reserved.keep_off(step)
@@ -347,16 +354,16 @@ class Evictor:
         outcome = self._writer.submit(write, deadline=self._writer.within(PATIENCE))
         return self._outcome(running, step, pod, outcome, judge)
 
-    def _outcome(self, running: Running, step: StepRecord, pod: Pod, outcome: WriteOutcome, judge: Gate) -> Tried:
+    def _outcome(self, running: Running, step: StepRecord, pod: Pod, outcome: WriteOutcome, judge: Gate) -> StepTried:
         said = answer(outcome)
         if said is EvictionResponse.DONE or (said is EvictionResponse.REJECTED and evicts_itself(pod, outcome)):
             self.events.report_eviction(running.kind, step, judge.facts)
             running = self.recorder.update(running, msgspec.structs.replace(step, status=StepStatus.EVICTED))
-            return Tried(running, Attempt(step.pod, StepStatus.EVICTED))
+            return StepTried(running, Attempt(step.pod, StepStatus.EVICTED))
         if said is EvictionResponse.UNKNOWN:
             self.events.report_unknown(running.kind)
             running = self.recorder.update(running, msgspec.structs.replace(step, why=outcome.reason))
-            return Tried(running, Attempt(step.pod, StepStatus.RECORDED, outcome.reason), goes_on=False)
+            return StepTried(running, Attempt(step.pod, StepStatus.RECORDED, outcome.reason), goes_on=False)
         attempt = Attempt(step.pod, StepStatus.FAILED, outcome.reason)
         if said in (EvictionResponse.BUDGET, EvictionResponse.TWO_BUDGETS):
             attempt = Attempt(step.pod, StepStatus.REFUSED, budgets(outcome, pod, judge.facts), "pdb")
@@ -375,16 +382,16 @@ class Evictor:
         sent = said is not EvictionResponse.HELD_BACK
         return self._undo(running, step, attempt, sent=sent, goes_on=goes_on and self._forbidden < FORBIDDEN)
 
-    def _undo(self, running: Running, step: StepRecord, attempt: Attempt, *, sent: bool, goes_on: bool) -> Tried:
+    def _undo(self, running: Running, step: StepRecord, attempt: Attempt, *, sent: bool, goes_on: bool) -> StepTried:
         """It certainly did not happen."""
         self._reserved.release_all(step)
         self._reserved.unprobe(step)
         ended = msgspec.structs.replace(step, status=StepStatus(attempt.status), why=attempt.why)
         return self._report(self.recorder.undo(running, ended, sent=sent), attempt)._replace(goes_on=goes_on)
 
-    def _report(self, running: Running, attempt: Attempt) -> Tried:
+    def _report(self, running: Running, attempt: Attempt) -> StepTried:
         self.events.report_refusal(running.kind, attempt.status, attempt.check)
-        return Tried(running, attempt)
+        return StepTried(running, attempt)
 
 
 def patience(pod: Pod, facts: Facts, history: History) -> float:

@@ -1,10 +1,12 @@
 """Tries the replacement of a pod before the pod is evicted: a create that the API server judges and does not store.
 
 Admission judges it as it would the real one: quotas, PodSecurity, LimitRanges, priority classes, webhooks, policies.
+Its answer is the replacement: what policies, autoscalers and injectors make of what the owner would create now.
 Source: https://kubernetes.io/docs/reference/using-api/api-concepts/#dry-run
 """
 
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 import msgspec
 import structlog
@@ -13,8 +15,11 @@ from ballast.actuation.eviction.requests import PART
 from ballast.base.clock import Clock
 from ballast.base.errors import NOT_JSON, ClusterError
 from ballast.cluster.client import KubeApi
+from ballast.cluster.objects import wire
+from ballast.cluster.objects.decoding import Shared, to_pod
 from ballast.cluster.write import Result, Write, WriteOutcome, WriteTarget
 from ballast.cluster.writer import Writer
+from ballast.eviction.revisions import STATEFUL_HASH
 from ballast.model.pod import Pod
 
 TRIAL = "replacement-trial"
@@ -33,6 +38,17 @@ _ASSIGNED = ("nodeName", "priority", "preemptionPolicy", "ephemeralContainers")
 _log = structlog.get_logger("eviction")
 
 
+class Tried(NamedTuple):
+    """What a trial found out: `refusal` says why the pod could not come back as what it is; `comes` is the pod that
+    would come, None where nothing could be tried."""
+
+    refusal: str | None = None
+    comes: Pod | None = None
+
+
+UNTRIED = Tried()
+
+
 class ReplacementTrial:
     """Used by the job of evictions alone."""
 
@@ -40,19 +56,20 @@ class ReplacementTrial:
         self._api, self._writer, self._clock = api, writer, clock
         self._untried_until = 0.0
 
-    def refusal(self, pod: Pod, patience: float) -> str | None:
-        """Why a replacement of the pod could not be created, within `patience` seconds; None where it could.
+    def replacement(self, pod: Pod, patience: float) -> Tried:
+        """What would come for the pod, within `patience` seconds.
 
-        None also without the right to try: what is known of quotas and failing workloads has to do then.
+        UNTRIED without the right to try: what is known of quotas and failing workloads has to do then.
         """
         if self._clock.monotonic() < self._untried_until:
-            return None
+            return UNTRIED
         try:
-            manifest = self._manifest(pod)
+            stored = self._stored(pod)
+            manifest = None if stored is None else created(self._owner(stored), stored)
         except (ClusterError, *NOT_JSON) as error:
-            return f"its replacement could not be tried: {error}"[:_SAID]
-        if manifest is None:
-            return None
+            return Tried(f"its replacement could not be tried: {error}"[:_SAID])
+        if stored is None or manifest is None:
+            return UNTRIED
         outcome = self._writer.submit(
             Write(
                 kind=TRIAL,
@@ -66,10 +83,12 @@ class ReplacementTrial:
             ),
             deadline=self._writer.within(patience),
         )
-        return self._read(outcome)
+        if outcome.done:
+            return _read(outcome.body, stored)
+        return Tried(self._refusal(outcome))
 
-    def _read(self, outcome: WriteOutcome) -> str | None:
-        if outcome.result in (Result.DONE, Result.CONFLICT, Result.DRY_RUN):
+    def _refusal(self, outcome: WriteOutcome) -> str | None:
+        if outcome.result in (Result.CONFLICT, Result.DRY_RUN):
             return None
         if outcome.status == 403 and not outcome.admission:
             self._untried_until = self._clock.monotonic() + UNTRIED_FOR
@@ -80,29 +99,68 @@ class ReplacementTrial:
             return None
         return f"a replacement could not be created: {outcome.reason}"[:_SAID]
 
-    def _manifest(self, pod: Pod) -> dict[str, Any] | None:
-        """By a list, for which no further right is needed; None where it is gone or another one has its name."""
-        body = self._api.get(_collection(pod), query={"fieldSelector": f"metadata.name={pod.name}"})
-        items = msgspec.json.decode(body, type=_Pods).items
-        return replacement_of(items[0]) if items and items[0]["metadata"].get("uid") == pod.uid else None
+    def _stored(self, pod: Pod) -> dict[str, Any] | None:
+        """None where it is gone or another one has its name."""
+        return self._named(_collection(pod), pod.name, pod.uid)
+
+    def _owner(self, stored: dict[str, Any]) -> dict[str, Any] | None:
+        """The ReplicaSet or StatefulSet that created it; None for other owners, of which no form is known."""
+        references = stored["metadata"].get("ownerReferences") or ()
+        owner: dict[str, Any] = next((each for each in references if each.get("controller")), {})
+        plural = {"ReplicaSet": "replicasets", "StatefulSet": "statefulsets"}.get(owner.get("kind", ""))
+        if plural is None or owner.get("apiVersion") != "apps/v1":
+            return None
+        path = f"/apis/apps/v1/namespaces/{stored['metadata']['namespace']}/{plural}"
+        return self._named(path, owner["name"], owner.get("uid"))
+
+    def _named(self, collection: str, name: str, uid: str | None) -> dict[str, Any] | None:
+        """By a list, for which no further right is needed."""
+        body = self._api.get(collection, query={"fieldSelector": f"metadata.name={name}"})
+        items = msgspec.json.decode(body, type=_Listed).items
+        return items[0] if items and items[0]["metadata"].get("uid") == uid else None
 
 
-class _Pods(msgspec.Struct):
+class _Listed(msgspec.Struct):
     items: list[dict[str, Any]]
+
+
+def _read(body: bytes, stored: Mapping[str, Any]) -> Tried:
+    """The pod that the API server would have created."""
+    try:
+        answer = msgspec.json.decode(body)
+        before, now = _images(stored["spec"]), _images(answer["spec"])
+        comes = to_pod(msgspec.convert(answer, wire.Pod), Shared(), lambda key: False)
+    except (KeyError, TypeError, AttributeError, ValueError, *NOT_JSON) as error:
+        return Tried(f"what the API server would create cannot be read: {error!r}"[:_SAID])
+    changed = next((name for name in before if now.get(name, before[name]) != before[name]), None)
+    if changed is not None:
+        return Tried(f"it runs image {before[changed]} and would come back with {now[changed]} ({changed})"[:_SAID])
+    return Tried(comes=comes)
+
+
+def _images(spec: Mapping[str, Any]) -> dict[str, str]:
+    return {each["name"]: each.get("image", "") for each in spec.get("containers") or ()}
 
 
 def _collection(pod: Pod) -> str:
     return f"/api/v1/namespaces/{pod.namespace}/pods"
 
 
-def replacement_of(manifest: dict[str, Any]) -> dict[str, Any]:
-    """The pod as its owner would create it again, under another name."""
-    meta, spec = manifest["metadata"], manifest["spec"]
+def created(owner: Mapping[str, Any] | None, pod: Mapping[str, Any]) -> dict[str, Any]:
+    """The pod as its owner would create it now, under another name: of the owner's template, where that is what it
+    creates pods of, else as it is."""
+    meta, spec = pod["metadata"], pod["spec"]
+    labels, notes = meta.get("labels"), meta.get("annotations")
+    if owner is not None and (own := _template(owner, pod)) is not None:
+        template = own.get("metadata") or {}
+        # Names of pods and revisions stand in labels that the template does not have.
+        labels, notes = {**(labels or {}), **(template.get("labels") or {})}, template.get("annotations")
+        spec = own["spec"]
     owners = [
-        {key: value for key, value in owner.items() if key != "blockOwnerDeletion"}
-        for owner in meta.get("ownerReferences") or ()
+        {key: value for key, value in each.items() if key != "blockOwnerDeletion"}
+        for each in meta.get("ownerReferences") or ()
     ]
-    kept = {"labels": meta.get("labels"), "annotations": meta.get("annotations"), "ownerReferences": owners}
+    kept = {"labels": labels, "annotations": notes, "ownerReferences": owners}
     return {
         "apiVersion": "v1",
         "kind": "Pod",
@@ -113,3 +171,21 @@ def replacement_of(manifest: dict[str, Any]) -> dict[str, Any]:
         },
         "spec": {key: value for key, value in spec.items() if key not in _ASSIGNED},
     }
+
+
+def _template(owner: Mapping[str, Any], pod: Mapping[str, Any]) -> dict[str, Any] | None:
+    """What the owner creates pods of; None where that is another revision than the template of a StatefulSet."""
+    template: dict[str, Any] | None = (owner.get("spec") or {}).get("template")
+    if template is None or "spec" not in template:
+        return None
+    if "volumeClaimTemplates" not in owner["spec"] and "serviceName" not in owner["spec"]:
+        return template
+    meta = pod["metadata"]
+    if (meta.get("labels") or {}).get(STATEFUL_HASH) != (owner.get("status") or {}).get("updateRevision"):
+        return None
+    # As its controller completes it (pkg/controller/statefulset, updateIdentity and updateStorage).
+    claims = [each["metadata"]["name"] for each in owner["spec"].get("volumeClaimTemplates") or ()]
+    volumes = [each for each in template["spec"].get("volumes") or () if each["name"] not in claims]
+    volumes += [{"name": name, "persistentVolumeClaim": {"claimName": f"{name}-{meta['name']}"}} for name in claims]
+    identity = {key: pod["spec"][key] for key in ("hostname", "subdomain") if key in pod["spec"]}
+    return {**template, "spec": {**template["spec"], **identity, **({"volumes": volumes} if volumes else {})}}
