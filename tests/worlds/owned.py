@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from tests.worlds.printed import Json, listed, node, pod, watcher
+from tests.worlds.printed import LONG_AGO, Json, listed, node, pod, watcher
 
 HOT = watcher({"n1": (90, 30), "n2": (20, 20), "n3": (25, 20)})
 ON = ("n1", "n2", "n3")
@@ -64,4 +64,16 @@ def direct(kind: str, hashes: Mapping[str, str], *, group: str, label: str = "co
 
 
 def cluster(*items: Json | list[Json]) -> Json:
-    return listed(*(node(name, "16", "64Gi") for name in ON), *items)
+    return listed(*(machine(name) for name in ON), *items)
+
+
+def machine(name: str, *, system: str = "linux/amd64", version: str = "v1.35.1", **more: Any) -> Json:
+    """A node as kubelets tell of theirs; `status` is what its status has beside the usual, "" is left out."""
+    status, conditions = more.pop("status", {}), more.pop("conditions", ())
+    made = node(name, "16", "64Gi", **more)
+    os_name, _, architecture = system.partition("/")
+    info = {"operatingSystem": os_name, "architecture": architecture, "kubeletVersion": version, "osImage": "o"}
+    made["status"] |= {"nodeInfo": {key: value for key, value in info.items() if value}, **status}
+    made["status"]["conditions"][0]["lastTransitionTime"] = LONG_AGO
+    made["status"]["conditions"] += conditions
+    return made

@@ -280,6 +280,12 @@ CONDITION_TYPES: Mapping[str, ConditionType] = {
         "Nothing is evicted because it would not be safe now.",
         "Fix what the message names; evictions then go on by themselves: [evictions](../evictions.md).",
     ),
+    "NothingStarts": ConditionType(
+        "Nothing starts on some nodes",
+        "Pods of several workloads of several namespaces have been trying on a node for minutes, and none became "
+        "Ready; no pod is moved there.",
+        "Look at Events of pods on the named nodes, at the kubelet and the network there; cordon a node that is sick.",
+    ),
     "BatchGatesHeld": ConditionType(
         "Pods wait behind a gate",
         "Pods carry the gate of batch, and nobody removes it: batch is paused or in dry-run.",
@@ -335,6 +341,7 @@ OF_THE_LEADER = frozenset(
         "RateUsedUp",
         "ReservationsNotHeld",
         "EvictionsHalted",
+        "NothingStarts",
         "BatchGatesHeld",
         "BatchNotSteered",
         "BatchGivenUp",

@@ -6,6 +6,7 @@ from functools import cached_property
 from typing import TypeAlias
 
 from ballast.eviction.revisions import Revisions
+from ballast.eviction.starting import Barren, barren_nodes
 from ballast.model.attachments import UNKNOWN, Attachments, NodeClaim, ScaleUp
 from ballast.model.node import Node
 from ballast.model.pod import Owner, Pod
@@ -15,6 +16,8 @@ WorkloadKey: TypeAlias = tuple[str, str, str]
 """Namespace, kind, name of what scales a pod: the Deployment rather than its ReplicaSet."""
 
 LISTED = ("Deployment", "ReplicaSet", "StatefulSet", "DaemonSet")
+CONTROL_PLANE = ("node-role.kubernetes.io/control-plane", "node-role.kubernetes.io/master")
+"""Labels of the nodes that run the cluster itself."""
 _CANDIDATE = "DeletionCandidateOfClusterAutoscaler"
 _REMOVING = ("ToBeDeletedByClusterAutoscaler", "karpenter.sh/disrupted", "karpenter.sh/disruption")
 
@@ -87,7 +90,7 @@ class Facts:
         self.pods = sum(not pod.finished and pod.node in self.nodes for pod in pods) if count is None else count
         self.namespaces: Mapping[str, Namespace] = {namespace.name: namespace for namespace in objects.namespaces}
         self._workloads = {workload.key: workload for workload in objects.workloads}
-        self._scales = objects.scales
+        self._scales, self._pods = objects.scales, pods
         self.revisions = Revisions(self._workloads, objects.revisions)
         self.revisions.count(pods)
         self._failing = {workload.namespace: workload for workload in objects.workloads if workload.uncreated}
@@ -192,6 +195,11 @@ class Facts:
         claims, classes = self.attachments.claims or (), self.attachments.classes or ()
         by_name = {(claim.namespace, claim.name): claim.storage_class for claim in claims}
         return by_name, next((entry.name for entry in classes if entry.default), None)
+
+    @cached_property
+    def barren(self) -> Mapping[str, Barren]:
+        """The nodes on which nothing starts."""
+        return barren_nodes(self._pods, self.now)
 
     def removable(self, node: Node) -> bool:
         """Whether an autoscaler would rather remove the node than see it used."""

@@ -5,8 +5,9 @@ from collections.abc import Iterator
 import numpy as np
 
 from ballast.eviction.check_input import Feasibility
-from ballast.eviction.facts import Facts, leaving, young
+from ballast.eviction.facts import CONTROL_PLANE, Facts, leaving, young
 from ballast.eviction.gate_rules import GateRules
+from ballast.eviction.upgrade_front import upgrade_front
 from ballast.model.load_limits import Limit, limits
 from ballast.model.marks import MIRROR
 from ballast.model.node import HARD_EFFECTS, Node
@@ -18,24 +19,36 @@ from ballast.placement.simulated_placement import SimulatedPlacement
 EMPTY = "empty"
 """Name, under Ballast's prefix, of the taint of nodes that are to be empty, and of the label of those that are."""
 
-_ROLES = ("node-role.kubernetes.io/control-plane", "node-role.kubernetes.io/master")
 _KEPT = (("cluster-autoscaler.kubernetes.io/scale-down-disabled", "true"), ("karpenter.sh/do-not-disrupt", "true"))
 
 
-def targets(nodes: tuple[Node, ...], facts: Facts, rules: GateRules) -> Bools:
+BEHIND = "older version during an upgrade"
+
+
+def targets(layout: Layout, facts: Facts, rules: GateRules) -> Bools:
     """[node]: those that a moved pod may go to."""
-    return np.array([_usable(node, facts, rules) for node in nodes], bool)
+    usable = np.array([not unusable(node, facts, rules) for node in layout.nodes], bool)
+    return np.asarray(usable & ~upgrade_front(layout.nodes, layout.pool, facts.now).older)
 
 
-def _usable(node: Node, facts: Facts, rules: GateRules) -> bool:
-    if not node.ready or leaving(node) or facts.removable(node) or handed_over(node, rules.prefix):
-        return False
-    return not young(node, facts.now, rules.min_node_age)
+def unusable(node: Node, facts: Facts, rules: GateRules) -> str:
+    """The first thing that keeps all moved pods off a node, "" for none."""
+    for why, applies in (
+        ("not Ready", not node.ready),
+        ("leaving", leaving(node)),
+        ("to be removed by an autoscaler", facts.removable(node)),
+        ("to be emptied", handed_over(node, rules.prefix)),
+        ("younger than MIN_NODE_AGE", young(node, facts.now, rules.min_node_age)),
+        ("nothing starts there", node.name in facts.barren),
+    ):
+        if applies:
+            return why
+    return ""
 
 
 def standing_of(arranged: Layout, facts: Facts, rules: GateRules, ceiling: Limit) -> SimulatedPlacement:
     """`ceiling` is the load a target may reach."""
-    open_nodes = targets(arranged.nodes, facts, rules)
+    open_nodes = targets(arranged, facts, rules)
     most = limits(ceiling, arranged.resources)
     return SimulatedPlacement(
         arranged, targets=open_nodes, ceiling=most, namespaces=facts.namespace_labels(), attachments=facts.attachments
@@ -48,7 +61,7 @@ def feasibility(placement: SimulatedPlacement, pod: int, facts: Facts, rules: Ga
     if not np.isfinite(layout.used[pod]).all():
         return Feasibility(used=False)
     fits = bool(placement.open_to(pod).any())
-    unknown = targets(layout.nodes, facts, rules) & ~layout.known
+    unknown = targets(layout, facts, rules) & ~layout.known
     hidden = not fits and bool((placement.feasible(pod) & unknown).any())
     return Feasibility(fits=None if hidden else fits, only_unknown=hidden, crowded=not fits and placement.crowded(pod))
 
@@ -90,7 +103,7 @@ def may_empty(node: Node, facts: Facts, rules: GateRules) -> bool:
     """Not control planes, nodes that are there for something, nodes that somebody keeps, or young ones."""
     if handed_over(node, rules.prefix) or not node.ready or leaving(node) or node.name in facts.unknown:
         return False
-    if young(node, facts.now, rules.min_node_age) or any(role in node.labels for role in _ROLES):
+    if young(node, facts.now, rules.min_node_age) or any(role in node.labels for role in CONTROL_PLANE):
         return False
     if any(node.annotations.get(key) == value for key, value in _KEPT):
         return False

@@ -19,6 +19,16 @@ class Taint(msgspec.Struct, frozen=True, gc=False):
     effect: str = ""
     value: str = ""
 
+    @property
+    def soft(self) -> bool:
+        """Whether schedulers go elsewhere if they can."""
+        return self.effect == "PreferNoSchedule"
+
+    @property
+    def sign(self) -> str:
+        """What a standing sign calls it."""
+        return f"taint {self.key}={self.value}"
+
 
 class Node(msgspec.Struct, frozen=True, gc=False):
     """A node, with the fields that Ballast reads. Amounts are cores for cpu, bytes for memory, otherwise counts."""
@@ -44,6 +54,22 @@ class Node(msgspec.Struct, frozen=True, gc=False):
     """Unix seconds."""
     deleting: bool = False
     """Whether it has a deletion timestamp."""
+    ready_since: float = 0.0
+    """Unix seconds at which the condition Ready last changed."""
+    system: str = ""
+    """Its operating system and architecture, such as "linux/amd64"; "" where it tells neither."""
+    version: str = ""
+    """That of its kubelet."""
+    os_image: str = ""
+    signs: tuple[str, ...] = ()
+    """Conditions, annotations and labels that say that something is wrong with it, or that it is about to go."""
+    images: tuple[str, ...] = ()
+    """Whole names of images that it has."""
+
+    @property
+    def standing_signs(self) -> tuple[str, ...]:
+        """`signs` and soft taints."""
+        return (*self.signs, *(taint.sign for taint in self.taints if taint.soft))
 
     @property
     def reserve(self) -> float:

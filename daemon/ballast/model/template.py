@@ -52,6 +52,15 @@ class HostPort(msgspec.Struct, frozen=True, gc=False):
     address: str = "0.0.0.0"  # noqa: S104 - any address, as Kubernetes fills it in
 
 
+class RunsOn(msgspec.Struct, frozen=True):
+    """Where the pods of a workload are known to run: systems of nodes, standing signs that keep none away, and nodes
+    where its images are in use, whether the nodes tell of them or not."""
+
+    systems: frozenset[str]
+    signs: frozenset[str]
+    holders: frozenset[str] = frozenset()
+
+
 class Template(msgspec.Struct, frozen=True, gc=False):
     """The scheduling constraints and local data of a pod, shared between the pods of one workload."""
 
@@ -94,6 +103,11 @@ class Template(msgspec.Struct, frozen=True, gc=False):
     """Whether its containers are always started again (restartPolicy Always), so that it does not run to an end."""
     grouped: bool = False
     """Whether the pod itself names a group that is scheduled together (spec.workloadRef or spec.schedulingGroup)."""
+    unpulled: tuple[str, ...] = ()
+    """The images that may not be pulled, so that a node has to have them (imagePullPolicy Never), by their whole names.
+    """
+    runs_on: RunsOn | None = None
+    """None: nothing is known, or all nodes are alike."""
     opaque: bool = False
     """Whether the object is larger than Ballast keeps, so that none of these are known."""
 

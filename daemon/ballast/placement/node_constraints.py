@@ -36,6 +36,8 @@ class NodeConstraints:
         mask = self._allowed.get(template)
         if mask is None:
             mask = self._schedulable & self.chosen(template) & self.tolerated(template.tolerations)
+            if template.runs_on is not None or template.unpulled:
+                mask &= np.array([not lacks(template, node) for node in self._nodes], bool)
             self._allowed[template] = mask
         self._by_id[id(template)] = (template, mask)
         return mask
@@ -76,6 +78,17 @@ def allows(node: Node, template: Template) -> bool:
     return node.schedulable and not node.deleting and tolerated and _chosen(template, node)
 
 
+def lacks(template: Template, node: Node) -> str:
+    """What a pod needs that kube-scheduler does not look at, and the node lacks; "" where it lacks nothing."""
+    known = template.runs_on
+    if known is not None and node.system not in known.systems:
+        return "another system or architecture"
+    if known is not None and not known.signs.issuperset(node.standing_signs):
+        return "a standing sign"
+    there = {*template.unpulled} <= {*node.images} or (known is not None and node.name in known.holders)
+    return "" if there else "an image that is not there"
+
+
 def _chosen(template: Template, node: Node) -> bool:
     if any(node.labels.get(key) != value for key, value in template.node_selector):
         return False
@@ -91,11 +104,13 @@ def holds(term: NodeTerm, node: Node) -> bool:
 
 
 def _tolerated(taint: Taint, tolerations: tuple[Toleration, ...]) -> bool:
-    return taint.effect not in HARD_EFFECTS or any(_tolerates(toleration, taint) for toleration in tolerations)
+    return taint.effect not in HARD_EFFECTS or any(tolerates(toleration, taint) for toleration in tolerations)
 
 
-def _tolerates(toleration: Toleration, taint: Taint) -> bool:
-    """Source: staging/src/k8s.io/component-helpers/scheduling/corev1/helpers.go and core/v1 ToleratesTaint."""
+def tolerates(toleration: Toleration, taint: Taint) -> bool:
+    """Whether it matches the taint.
+
+    Source: staging/src/k8s.io/component-helpers/scheduling/corev1/helpers.go and core/v1 ToleratesTaint."""
     if toleration.effect and toleration.effect != taint.effect:
         return False
     if toleration.key and toleration.key != taint.key:

@@ -197,6 +197,7 @@ class Consolidate(BasePlanner):
     """The gain of a step is its share of the node that is emptied."""
 
     name = "consolidate"
+    optional = True
     whole_nodes = True
     spans_cycles = True
 

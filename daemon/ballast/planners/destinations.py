@@ -10,15 +10,16 @@ import numpy as np
 
 from ballast.answers.views import BestTarget, PendingPod, Targets
 from ballast.eviction.checks.limits import scarcity
-from ballast.eviction.facts import Facts, leaving, young
-from ballast.eviction.feasibility import handed_over, standing_of
+from ballast.eviction.facts import Facts
+from ballast.eviction.feasibility import BEHIND, standing_of, unusable
 from ballast.eviction.gate import Gate
 from ballast.eviction.gate_rules import GateRules
 from ballast.eviction.price import prices
-from ballast.model.node import Node
+from ballast.eviction.upgrade_front import upgrade_front
 from ballast.model.pod import Pod
 from ballast.model.sample import Bools, Ints
 from ballast.placement.layout import Layout
+from ballast.placement.node_constraints import lacks
 from ballast.placement.simulated_placement import Preferences, SimulatedPlacement
 from ballast.planners.aims import Aims
 from ballast.planners.steepest_moves import steepest_moves
@@ -30,8 +31,9 @@ def targets_of(arranged: Layout, gate: Gate, pod: int, aims: Aims) -> Targets:
     placement = standing_of(arranged, gate.facts, gate.rules, aims.ceiling)
     open_to = placement.open_to(pod)
     home = int(arranged.on[pod])
+    behind = upgrade_front(arranged.nodes, arranged.pool, gate.facts.now).older
     why_not = Counter(
-        _why_not(placement, pod, row, gate.facts, gate.rules)
+        _why_not(placement, pod, row, behind, gate.facts, gate.rules)
         for row in np.flatnonzero(~open_to).tolist()
         if row != home
     )
@@ -84,30 +86,23 @@ def _admit(pod: int, target: int) -> Ints | None:
     return None
 
 
-def _why_not(placement: SimulatedPlacement, pod: int, row: int, facts: Facts, rules: GateRules) -> str:
+def _why_not(placement: SimulatedPlacement, pod: int, row: int, behind: Bools, facts: Facts, rules: GateRules) -> str:
     """The first thing that keeps the pod off a node."""
     layout, node = placement.layout, placement.layout.nodes[row]
     if layout.pool[row] != layout.pool[layout.on[pod]]:
         return "another pool"
-    unusable = _unusable(node, facts, rules) or ("" if layout.known[row] else "load unknown")
-    if unusable or (unfit := _scheduler_why_not(placement, pod, row)):
-        return unusable or unfit
+    reason = (
+        unusable(node, facts, rules)
+        or (BEHIND if behind[row] else "")
+        or ("" if layout.known[row] else "load unknown")
+        or lacks(layout.pods[pod].template, node)
+        or _scheduler_why_not(placement, pod, row)
+    )
+    if reason:
+        return reason
     if not (placement.load[row] + placement.increment(pod, row) <= placement.ceiling).all():
         return "load would be above TARGET_HIGH"
     return "has a pod of its workload"
-
-
-def _unusable(node: Node, facts: Facts, rules: GateRules) -> str:
-    for why, applies in (
-        ("not Ready", not node.ready),
-        ("leaving", leaving(node)),
-        ("to be removed by an autoscaler", facts.removable(node)),
-        ("to be emptied", handed_over(node, rules.prefix)),
-        ("younger than MIN_NODE_AGE", young(node, facts.now, rules.min_node_age)),
-    ):
-        if applies:
-            return why
-    return ""
 
 
 def _scheduler_why_not(placement: SimulatedPlacement, pod: int, row: int) -> str:

@@ -14,6 +14,8 @@ from ballast.eviction.feasibility import ends_with_its_node, handed_over, may_em
 from ballast.eviction.gate import NAMES, NUMBER, PASSED, ROWS, Alike, Gate, refusals
 from ballast.eviction.history import History
 from ballast.eviction.price import prices
+from ballast.eviction.starting import in_words
+from ballast.eviction.upgrade_front import upgrade_front
 from ballast.model.load_limits import limits
 from ballast.model.pod import Pod
 from ballast.model.sample import Bools, Floats, Ints
@@ -25,7 +27,7 @@ from ballast.planners.built_in import planner
 from ballast.planners.can_move import can_move, fits_on
 from ballast.planners.plan_input import PlanInput, WholeNodes
 from ballast.planners.planned_pods import PlannedPods, pod_name
-from ballast.planners.planner import Planner
+from ballast.planners.planner import BasePlanner, Planner
 from ballast.planners.step import Admit, PlannedMove, Worth
 from ballast.planners.thresholds import Thresholds, hot
 from ballast.planners.tidy import NOTHING_TO_REMOVE
@@ -281,7 +283,12 @@ class _PlanBuilder:
         self._layout, self._gate = screening.layout, screening.gate
 
     def plan(self, examples: int, peak: Floats | None) -> EvictionPlan:
-        screening, open_nodes = self._screening, targets(self._layout.nodes, self._gate.facts, self._gate.rules)
+        screening, open_nodes = self._screening, targets(self._layout, self._gate.facts, self._gate.rules)
+        front = upgrade_front(self._layout.nodes, self._layout.pool, self._gate.facts.now)
+        optional = isinstance(self._planner, BasePlanner) and self._planner.optional
+        if optional:
+            # Whatever moves now may move again once the front comes by.
+            open_nodes &= ~front.pools
         placement = SimulatedPlacement(
             self._layout,
             targets=open_nodes,
@@ -325,10 +332,14 @@ class _PlanBuilder:
             refusals=tuple(screening.examples(examples, crowded)),
             empty=None if emptied is None else tuple(self._layout.nodes[row].name for row in emptied),
             concentration=(stacked, placement.siblings.most()),
-            note=self._note(peak),
+            note=self._note(peak, front.text if optional else None),
         )
 
-    def _note(self, peak: Floats | None) -> str | None:
+    def _note(self, peak: Floats | None, upgrade: str | None) -> str | None:
+        if upgrade is not None:
+            return f"rests: {upgrade}"
+        if self._planner.moves and (barren := in_words(self._gate.facts.barren)) is not None:
+            return f"goes round nodes: {barren}"
         if self._planner.whole_nodes and not self._day_known(peak).any():
             return DAY_UNKNOWN
         removes = self._planner.moves or self._inputs.aims.tidy != NOTHING

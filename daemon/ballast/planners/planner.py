@@ -99,6 +99,8 @@ class BasePlanner:
     preferences = Preferences.SECOND
     by_the_hour = False
     effect = Effect.LOAD
+    optional = False
+    """Whether its moves can wait until an upgrade of nodes is over."""
 
     def idle(self, demand: PlanningDemand) -> str | None:
         """A plan may be needed at any time."""

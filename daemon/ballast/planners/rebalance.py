@@ -189,6 +189,7 @@ class Rebalance(BasePlanner):
     """
 
     name = "rebalance"
+    optional = True
     preferences = Preferences.KEPT
     by_the_hour = True
 

@@ -197,6 +197,7 @@ class Repair(BasePlanner):
     """The gain of a step is what it fixes: 1 for each constraint and for a duplicate, a preference by its weight."""
 
     name = "repair"
+    optional = True
     preferences = Preferences.IGNORED  # It weighs them itself.
 
     def steps(

@@ -7,6 +7,7 @@ import numpy as np
 
 from ballast.eviction.facts import ClusterObjects, Facts
 from ballast.eviction.history import NOTHING_YET, History
+from ballast.eviction.run_evidence import with_evidence
 from ballast.model.load_limits import EQUAL, Weights, named
 from ballast.model.node_state import ALWAYS_NEEDED, NodeState
 from ballast.model.node_weights import NO_NODE_WEIGHTS, NodeWeights
@@ -76,6 +77,12 @@ def with_loads(
         error = of_nodes(errors[1], errors[0], resources, names)
     highest = None if peak is None else of_nodes(peak, snapshot, resources, names)
     return replace(moment, load=load, error=error, peak=highest)
+
+
+def with_known_places(moment: Moment, prefix: str) -> Moment:
+    """The moment with what is known of where its pods can run."""
+    pods = with_evidence(moment.objects.nodes, moment.objects.pods, prefix)
+    return moment if pods is moment.objects.pods else replace(moment, objects=replace(moment.objects, pods=pods))
 
 
 def facts_of(objects: ClusterObjects, snapshot: Snapshot, now: float, count: int) -> Facts:

@@ -27,6 +27,7 @@ class PlansResponse(msgspec.Struct, frozen=True, tag="plans"):
     """Of `expected` pods, `measured` said what they use; `rejected` samples did not count.
 
     `problems` say which usage could not be read, and why. `megabytes` is the most memory that the process ever had.
+    `barren` says on which nodes nothing starts.
     """
 
     plans: tuple[EvictionPlan, ...] = ()
@@ -35,6 +36,7 @@ class PlansResponse(msgspec.Struct, frozen=True, tag="plans"):
     problems: dict[str, str] = {}
     rejected: dict[str, int] = {}
     megabytes: float = 0.0
+    barren: str | None = None
 
 
 class BatchResponse(msgspec.Struct, frozen=True, tag="batch"):

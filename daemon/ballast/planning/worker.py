@@ -14,11 +14,13 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, cast
 
+import msgspec
 import numpy as np
 
 from ballast.eviction.facts import Facts
 from ballast.eviction.feasibility import handed_over
 from ballast.eviction.gate import Gate
+from ballast.eviction.starting import in_words
 from ballast.model.sample import Bools
 from ballast.placement.batch import plan_batch
 from ballast.placement.layout import Layout, layout
@@ -26,7 +28,7 @@ from ballast.planners.built_in import planner
 from ballast.planners.destinations import as_tried
 from ballast.planners.eviction_plan import EvictionPlan, make_plan
 from ballast.planners.explanation import explanation
-from ballast.planning.moment import Moment
+from ballast.planning.moment import Moment, with_known_places
 from ballast.planning.request import (
     BatchRequest,
     BatchResponse,
@@ -70,7 +72,7 @@ def _place(request: BatchRequest) -> BatchResponse:
 def _explain(request: ExplanationRequest) -> ExplanationResponse:
     pods, gated = as_tried(request.moment.objects.pods, request.pod)
     moment = replace(request.moment, objects=replace(request.moment.objects, pods=pods))
-    arranged, facts, _ = _arrange(moment)
+    arranged, facts, _ = _arrange(moment, request.rules.prefix)
     gate = Gate(facts, request.rules, moment.history)
     return ExplanationResponse(explanation(arranged, gate, request.pod, request.aims, gated=gated))
 
@@ -78,7 +80,7 @@ def _explain(request: ExplanationRequest) -> ExplanationResponse:
 def _make_plans(request: PlansRequest) -> PlansResponse:
     """Until a plan has a step. After that, plans only say which nodes stay empty, where some are marked so."""
     moment = request.moment
-    arranged, facts, usage = _arrange(moment)
+    arranged, facts, usage = _arrange(moment, request.plans[0].rules.prefix)
     peak = None
     if moment.peak is not None:
         order = sorted(range(len(moment.objects.nodes)), key=lambda row: moment.objects.nodes[row].name)
@@ -93,7 +95,7 @@ def _make_plans(request: PlansRequest) -> PlansResponse:
         gate = Gate(facts, wish.rules, moment.history)
         plan = make_plan(wish.kind, arranged, gate, aims, examples=EXAMPLES, peak=peak)
         plans.append(replace(plan, steps=()) if late else plan)
-    return _respond(tuple(plans), moment, usage)
+    return msgspec.structs.replace(_respond(tuple(plans), moment, usage), barren=in_words(facts.barren))
 
 
 _ANSWERS: dict[type[Request[Any]], Callable[[Any], Response]] = {
@@ -103,8 +105,9 @@ _ANSWERS: dict[type[Request[Any]], Callable[[Any], Response]] = {
 }
 
 
-def _arrange(moment: Moment) -> tuple[Layout, Facts, PodUsage | None]:
+def _arrange(moment: Moment, prefix: str) -> tuple[Layout, Facts, PodUsage | None]:
     """A node without any known load is unknown; resources of which no load is known are left out."""
+    moment = with_known_places(moment, prefix)
     homes = Homes(moment.objects.nodes, moment.objects.pods, moment.elsewhere)
     usage = decode(moment.usage, homes) if moment.usage else None
     kept = _measured(moment)

@@ -24,6 +24,7 @@ from ballast.cluster import workloads as wire
 from ballast.cluster.objects import attachment_decoding as attached
 from ballast.cluster.objects.decoding import Shared, annotation_filter
 from ballast.eviction.facts import LISTED, ClusterObjects, Facts, WorkloadKey, promised
+from ballast.eviction.run_evidence import with_evidence
 from ballast.model.attachments import Attachments, NodeClaim, ScaleUp
 from ballast.model.load_limits import named
 from ballast.model.node_state import ALWAYS_NEEDED, explained
@@ -96,7 +97,7 @@ def _read_files(origin: Origin, settings: Settings, about: str) -> PlanFiles:
     if settings.cluster.node_selector:
         cluster = _select_nodes(cluster, settings.cluster.node_selector, source)
     tried, gated = as_tried(cluster.pods, about)
-    cluster = replace(cluster, pods=tuple(tried))
+    cluster = replace(cluster, pods=tuple(with_evidence(cluster.nodes, tried, settings.publishing.prefix)))
     document = metrics(documents.metrics, documents.metrics_source)
     usage = None
     if documents.pod_metrics is not None:

@@ -11,7 +11,7 @@ from typing import Generic, TypeVar
 import msgspec
 import structlog
 
-from ballast.cluster.objects import wire
+from ballast.cluster.objects import node_signs, wire
 from ballast.cluster.objects.object_budget import WEIGHED, ObjectBudget
 from ballast.cluster.objects.templates import template_key, to_template
 from ballast.model.devices import ANNOTATIONS as DEVICE_ANNOTATIONS
@@ -146,6 +146,9 @@ def pod_reader(
 def to_node(node: wire.Node, shared: Shared, keep: Callable[[str], bool]) -> Node:
     """A node of the model."""
     meta, spec, status = node.metadata, node.spec, node.status
+    ready = next((condition for condition in status.conditions or () if condition.type == "Ready"), None)
+    ready_since = _unix(ready.last_transition_time) if ready else 0.0
+    info = status.node_info or wire.NodeInfo()
     return Node(
         name=meta.name,
         uid=meta.uid,
@@ -161,6 +164,12 @@ def to_node(node: wire.Node, shared: Shared, keep: Callable[[str], bool]) -> Nod
         ready=all(c.status == "True" for c in status.conditions or () if c.type == "Ready"),
         created=_unix(meta.creation_timestamp),
         deleting=meta.deletion_timestamp is not None,
+        ready_since=ready_since,
+        system=shared.string(node_signs.system_of(node)),
+        version=shared.string(info.kubelet_version),
+        os_image=shared.string(info.os_image),
+        signs=tuple(map(shared.string, node_signs.signs_of(node, ready_since))),
+        images=tuple(map(shared.string, node_signs.images_of(node))),
     )
 
 

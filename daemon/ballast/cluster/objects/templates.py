@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator
 import msgspec
 
 from ballast.cluster.objects import wire
+from ballast.cluster.objects.node_signs import image_name
 from ballast.model.selector import Requirement, Selector
 from ballast.model.template import HostPort, NodeTerm, PodTerm, Template, TopologySpread
 
@@ -25,9 +26,9 @@ def template_key(pod: wire.Pod) -> object:
     )
     ends, grouped = not _restarts(spec), _grouped(spec)
     looks = spec.affinity or spec.topology_spread_constraints
-    if not (
-        spec.node_selector or spec.tolerations or looks or ports or keeps or spec.resource_claims or ends or grouped
-    ):
+    unpulled = _unpulled(spec)
+    sites = spec.node_selector or spec.tolerations or looks or ports or unpulled
+    if not (sites or keeps or spec.resource_claims or ends or grouped):
         return None
     return (
         tuple((spec.node_selector or {}).items()),
@@ -40,6 +41,7 @@ def template_key(pod: wire.Pod) -> object:
         _device_claims(spec) if spec.resource_claims else None,
         ends,
         grouped,
+        unpulled,
     )
 
 
@@ -74,6 +76,7 @@ def to_template(pod: wire.Pod) -> Template:
         named_claims=named,
         restarts=_restarts(spec),
         grouped=_grouped(spec),
+        unpulled=_unpulled(spec),
     )
 
 
@@ -194,6 +197,11 @@ def _host_ports(spec: wire.PodSpec) -> tuple[HostPort, ...]:
         for port in container.ports
         if port.host_port > 0
     )
+
+
+def _unpulled(spec: wire.PodSpec) -> tuple[str, ...]:
+    containers = (*(spec.containers or ()), *(spec.init_containers or ()))
+    return tuple(image_name(each.image) for each in containers if each.image_pull_policy == "Never" and each.image)
 
 
 def _local(spec: wire.PodSpec) -> Iterator[tuple[str, str | None]]:

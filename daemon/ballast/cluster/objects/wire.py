@@ -84,6 +84,21 @@ class NodeSpec(WireStruct):
     provider_id: str = msgspec.field(default="", name="providerID")
 
 
+class NodeInfo(WireStruct):
+    """v1.NodeSystemInfo."""
+
+    operating_system: str = ""
+    architecture: str = ""
+    kubelet_version: str = ""
+    os_image: str = ""
+
+
+class NodeImage(WireStruct):
+    """v1.ContainerImage."""
+
+    names: list[str] | None = None
+
+
 class NodeStatus(WireStruct):
     """v1.NodeStatus."""
 
@@ -91,6 +106,8 @@ class NodeStatus(WireStruct):
     allocatable: Quantities | None = None
     addresses: list[Address] | None = None
     conditions: list[Condition] | None = None
+    node_info: NodeInfo | None = None
+    images: list[NodeImage] | None = None
 
 
 class Node(WireStruct):
@@ -123,6 +140,8 @@ class Container(WireStruct):
     restart_policy: str | None = None
     ports: list[ContainerPort] | None = None
     name: str = ""
+    image: str = ""
+    image_pull_policy: str = ""
 
 
 class Volume(WireStruct):

@@ -86,6 +86,7 @@ class EvictionJob:
         return response
 
     def _report(self, response: PlansResponse) -> None:
+        self._conditions.report("NothingStarts", "PodsKeepTrying", response.barren)
         self._metrics.planning_memory.set(response.megabytes * 1e6)
         for reason, count in response.rejected.items():
             self._metrics.samples_rejected.labels(reason).inc(count)
