@@ -12,7 +12,7 @@ from ballast.cluster.objects.decoding import Shared
 from ballast.cluster.objects.templates import to_selector
 from ballast.model.disruption import never_allows
 from ballast.model.load_limits import quantity
-from ballast.model.workload import Autoscaler, DisruptionBudget, Namespace, Quota, Workload
+from ballast.model.workload import Autoscaler, DisruptionBudget, Namespace, Quota, QuotaScope, Workload
 
 
 class WorkloadMeta(wire.Meta):
@@ -144,10 +144,32 @@ class QuotaStatus(wire.WireStruct):
     used: dict[str, str | int | float] | None = None
 
 
+class ScopeRequirement(wire.WireStruct):
+    """v1.ScopedResourceSelectorRequirement."""
+
+    scope_name: str = ""
+    operator: str = "Exists"
+    values: list[str] | None = None
+
+
+class ScopeSelector(wire.WireStruct):
+    """v1.ScopeSelector."""
+
+    match_expressions: list[ScopeRequirement] | None = None
+
+
+class QuotaSpec(wire.WireStruct):
+    """v1.ResourceQuotaSpec, its scopes alone."""
+
+    scopes: list[str] | None = None
+    scope_selector: ScopeSelector | None = None
+
+
 class WireQuota(wire.WireStruct):
     """v1.ResourceQuota."""
 
     metadata: wire.Meta
+    spec: QuotaSpec = msgspec.field(default_factory=QuotaSpec)
     status: QuotaStatus = msgspec.field(default_factory=QuotaStatus)
 
 
@@ -241,7 +263,7 @@ def reduce(source: WireKind) -> None:
     elif isinstance(source, WireBudget):
         source.spec.selector, source.status.disruptions_allowed = wire.LabelSelector(), 0
     elif isinstance(source, WireQuota):
-        source.status = QuotaStatus()
+        source.status, source.spec = QuotaStatus(), QuotaSpec()
     elif isinstance(source, WireAutoscaler | WireScaledObject):
         target = source.spec.scale_target_ref
         if not wire.short(target.api_version, target.kind, target.name):
@@ -319,7 +341,10 @@ def to_quota(source: WireQuota, shared: Shared) -> Quota:
     """A quota of the model, by what its controller has counted."""
     hard, used = source.status.hard or {}, source.status.used or {}
     full = tuple(name for name in _OF_PODS if name in hard and quantity(used.get(name, 0)) >= quantity(hard[name]))
-    return Quota(shared.string(source.metadata.namespace), source.metadata.name, full)
+    chosen = (source.spec.scope_selector or ScopeSelector()).match_expressions or ()
+    scopes = [QuotaScope(shared.string(name)) for name in source.spec.scopes or ()]
+    scopes += [QuotaScope(each.scope_name, each.operator, tuple(each.values or ())) for each in chosen]
+    return Quota(shared.string(source.metadata.namespace), source.metadata.name, full, tuple(scopes))
 
 
 def to_autoscaler(source: WireAutoscaler, shared: Shared, keep: Callable[[str], bool]) -> Autoscaler:

@@ -6,12 +6,15 @@ Nearest first: the pod, its ReplicaSet, its Deployment, its namespace.
 import math
 from collections.abc import Collection, Iterable, Iterator, Mapping
 
+from ballast.base.text import duration
 from ballast.eviction.facts import Facts
 from ballast.model.disruption import NAMESPACE, AnnotatedObject, by_operator, exclusion
+from ballast.model.duration import seconds
 from ballast.model.pod import Pod
 
 EVICT, EVICT_LIFTS = "evict", "evict-lifts"
 _NEVER = "2147483647"
+_UNDISRUPTED = "karpenter.sh/do-not-disrupt"
 _NEITHER = '"{}", which is neither "true" nor "false"'
 
 
@@ -33,16 +36,21 @@ def _nearest(facts: Facts, pod: Pod, key: str, operators: frozenset[str]) -> str
 def objection(facts: Facts, pod: Pod, prefix: str, operators: frozenset[str] = frozenset()) -> str | None:
     """Why the pod is to be left alone, or None; `operators` as in `opted_in`."""
     objects = list(_objects(facts, pod, operators))
-    return _excluded(objects, prefix, facts.now) or _not_to_evict(objects, prefix) or _foreign(pod.annotations)
+    started = max(pod.created, pod.scheduled_at or 0.0)
+    foreign = _foreign(pod.annotations, facts.now - started)
+    return _excluded(objects, prefix, facts.now) or _not_to_evict(objects, prefix) or foreign
 
 
-def strange(annotations: Mapping[str, str], prefix: str) -> str | None:
-    """What is said by a value that means nothing, so that it excludes; or None."""
+def strange(annotations: Mapping[str, str], prefix: str, *, pod: bool = False) -> str | None:
+    """What is said by a value that means nothing, so that it excludes; or None. Words of others count on pods."""
     exclusive = exclusion([AnnotatedObject("object", "", annotations)], prefix, math.inf) if annotations else None
     if exclusive is not None and exclusive.unreadable:
         return exclusive.said
     value = annotations.get(f"{prefix}/{EVICT}", "true")
-    return None if value in ("true", "false") else f"has {prefix}/{EVICT}: {_NEITHER.format(value)}"
+    if value not in ("true", "false"):
+        return f"has {prefix}/{EVICT}: {_NEITHER.format(value)}"
+    value = annotations.get(_UNDISRUPTED, "true") if pod else "true"
+    return None if value in ("true", "false") or seconds(value, go=True) is not None else _undisrupted(annotations, 0.0)
 
 
 def unknown_lifts(annotations: Mapping[str, str], prefix: str, known: Collection[str]) -> str | None:
@@ -72,14 +80,29 @@ def _not_to_evict(objects: Iterable[AnnotatedObject], prefix: str) -> str | None
     return None
 
 
-def _foreign(annotations: Mapping[str, str]) -> str | None:
+def _undisrupted(annotations: Mapping[str, str], age: float) -> str | None:
+    """What Karpenter's annotation says of a pod that started `age` seconds ago; None once its time is over.
+
+    It takes a duration since Karpenter 1.12; one that cannot be read means that the pod is to be left alone for good.
+    """
+    value = annotations.get(_UNDISRUPTED, "false")
+    if value == "false":
+        return None
+    lasts = seconds(value, go=True)
+    if lasts is not None:
+        return f'has {_UNDISRUPTED}: "{value}", and started {duration(age)} ago' if age < lasts else None
+    return f'has {_UNDISRUPTED}: "{value}"' + ("" if value == "true" else ", which is neither true nor a duration")
+
+
+def _foreign(annotations: Mapping[str, str], age: float) -> str | None:
     if not annotations:
         return None
+    if (undisrupted := _undisrupted(annotations, age)) is not None:
+        return f"the pod {undisrupted}"
     if "descheduler.alpha.kubernetes.io/prefer-no-eviction" in annotations:
         return "the pod has descheduler.alpha.kubernetes.io/prefer-no-eviction"
     for key, vetoing in (
         ("cluster-autoscaler.kubernetes.io/safe-to-evict", "false"),
-        ("karpenter.sh/do-not-disrupt", "true"),
         ("scheduling.koordinator.sh/eviction-cost", _NEVER),
     ):
         if annotations.get(key) == vetoing:

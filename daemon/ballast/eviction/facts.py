@@ -5,9 +5,10 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TypeAlias
 
+from ballast.eviction.quotas import in_the_way
 from ballast.eviction.revisions import Revisions
 from ballast.eviction.starting import Barren, barren_nodes
-from ballast.model.attachments import UNKNOWN, Attachments, NodeClaim, ScaleUp
+from ballast.model.attachments import UNKNOWN, Attachments, NodeClaim, PersistentVolume, ScaleUp
 from ballast.model.node import Node
 from ballast.model.pod import Owner, Pod
 from ballast.model.workload import Autoscaler, DisruptionBudget, Namespace, Quota, Workload
@@ -94,7 +95,10 @@ class Facts:
         self.revisions = Revisions(self._workloads, objects.revisions)
         self.revisions.count(pods)
         self._failing = {workload.namespace: workload for workload in objects.workloads if workload.uncreated}
-        self._full = {quota.namespace: quota for quota in objects.quotas if quota.full}
+        self._full: dict[str, list[Quota]] = {}
+        for quota in objects.quotas:
+            if quota.full:
+                self._full.setdefault(quota.namespace, []).append(quota)
         autoscaled = {autoscaler.key for autoscaler in objects.autoscalers if autoscaler.own_kind}
         self._set_elsewhere = objects.budgeted | autoscaled
         self._scaled = {autoscaler.key: autoscaler.scaled_at for autoscaler in objects.autoscalers}
@@ -152,9 +156,9 @@ class Facts:
         times = [at for owner in self.chain(pod) if (at := self._scaled.get(owner.key)) is not None]
         return max(times, default=None)
 
-    def uncreatable(self, namespace: str) -> str | None:
-        """Why new pods of a namespace are not created, as far as its objects tell."""
-        quota, failing = self._full.get(namespace), self._failing.get(namespace)
+    def uncreatable(self, pod: Pod) -> str | None:
+        """Why a new pod like this one is not created, as far as the objects of its namespace tell."""
+        quota, failing = in_the_way(self._full.get(pod.namespace, ()), pod), self._failing.get(pod.namespace)
         if quota is not None:
             return f"ResourceQuota {quota.name} has no {' and '.join(quota.full)} left"
         if failing is not None:
@@ -180,6 +184,21 @@ class Facts:
             covering = tuple(b for b in listed if b.selector is not None and b.selector.matches(pod.labels))
             known = self._covering[key] = (pod.labels, covering)
         return known[1]
+
+    def kept_on_nodes(self, pod: Pod) -> Iterator[PersistentVolume]:
+        """The volumes behind its claims whose data stay on one node, as no affinity says."""
+        claims, volumes = self._volumes_of_claims
+        for claim in pod.template.claims:
+            volume = volumes.get(claims.get(claim, ""))
+            if volume is not None and volume.on_one_node:
+                yield volume
+
+    @cached_property
+    def _volumes_of_claims(self) -> tuple[Mapping[tuple[str, str], str], Mapping[str, PersistentVolume]]:
+        """Names of volumes by (namespace, name) of their claims, and the volumes by name."""
+        claims, volumes = self.attachments.claims or (), self.attachments.volumes or ()
+        bound = {(claim.namespace, claim.name): claim.volume for claim in claims}
+        return bound, {volume.name: volume for volume in volumes if volume.on_one_node}
 
     def storage_classes(self, pod: Pod) -> Iterator[str | None]:
         """Of its volume claims, None for one that is not known; "" is a claim without a class."""

@@ -81,6 +81,7 @@ BUILT_IN = (
     Row("min-ready", availability.min_ready, Scope.WORKLOAD, alike=Alike.WORKLOAD, temporary=True, running=True),
     # Pods of one workload may be of several revisions, so they are not alike.
     Row("returnable", availability.returnable, Scope.WORKLOAD, temporary=True, running=True),
+    Row("grace-period", nature.grace_period, Scope.TEMPLATE, by_name=True, running=True),
     Row("min-age", nature.min_age, Scope.POD, liftable=True, temporary=True),
     Row("pod-selector", nature.pod_selector, Scope.TEMPLATE),
     Row("namespace", nature.namespace, Scope.TEMPLATE),
@@ -180,6 +181,7 @@ class Gate:
                 pod.priority,
                 pod.ready,
                 pod.phase in FINISHED,
+                pod.grace > nature.LONGEST_GRACE,
                 tuple(notes.items()) if notes else None,
             )
             # Checks of templates and workloads read nothing of a pod but what the key holds.

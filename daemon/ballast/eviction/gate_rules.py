@@ -50,6 +50,7 @@ class GateRules:
     """Seconds, counts, shares. `steered` are the scheduler names whose landing is known, None stands for all of them;
     without `needs_landing` others may leave overloaded nodes too, with `kept_off` any: they do not come back there.
     Without `moves` pods may come back where they were, and failed ones may be removed.
+    `grace_period` are seconds that replace the pods' own grace periods.
     `operator_only` are keys of annotations that count on namespaces alone.
 
     `windows` are the times at which evictions may happen, always without any. `rate_shares` are the parts of `rates`
@@ -85,6 +86,7 @@ class GateRules:
     refuse_volume_claims: bool = False
     without_storage_classes: frozenset[str] = frozenset()
     refuse_resource_claims: bool = True
+    grace_period: float | None = None
     local_storage: LocalStorage = LocalStorage.REFUSE
     allow_jobs: bool = False
     allow_gangs: bool = False

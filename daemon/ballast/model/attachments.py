@@ -47,6 +47,8 @@ class PersistentVolume(msgspec.Struct, frozen=True, gc=False):
     size: float = 0.0
     available: bool = False
     """Whether a claim may still be bound to it."""
+    on_one_node: bool = False
+    """Whether its data are on one node although no affinity says so, or its source is not known."""
 
 
 class StorageClass(msgspec.Struct, frozen=True, gc=False):

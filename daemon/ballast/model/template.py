@@ -101,6 +101,9 @@ class Template(msgspec.Struct, frozen=True, gc=False):
     """The names of these claims, in the namespace of the pod."""
     restarts: bool = True
     """Whether its containers are always started again (restartPolicy Always), so that it does not run to an end."""
+    priority_class: str = ""
+    deadline: bool = False
+    """Whether it ends by itself after a time (activeDeadlineSeconds)."""
     grouped: bool = False
     """Whether the pod itself names a group that is scheduled together (spec.workloadRef or spec.schedulingGroup)."""
     unpulled: tuple[str, ...] = ()

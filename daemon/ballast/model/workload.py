@@ -75,12 +75,22 @@ class DisruptionBudget(msgspec.Struct, frozen=True, gc=False):
     never: str = ""
 
 
+class QuotaScope(msgspec.Struct, frozen=True, gc=False):
+    """One condition on the pods that a quota counts; the operator of a plain scope is Exists."""
+
+    name: str
+    operator: str = "Exists"
+    values: tuple[str, ...] = ()
+
+
 class Quota(msgspec.Struct, frozen=True, gc=False):
-    """A ResourceQuota. `full` are what pods need of it and of which nothing is left, such as `requests.cpu`."""
+    """A ResourceQuota. `full` are what pods need of it and of which nothing is left, such as `requests.cpu`; it counts
+    pods that are in all of its `scopes`."""
 
     namespace: str
     name: str
     full: tuple[str, ...] = ()
+    scopes: tuple[QuotaScope, ...] = ()
 
 
 class Autoscaler(msgspec.Struct, frozen=True, gc=False):

@@ -38,6 +38,7 @@ def rules_of(settings: Settings) -> GateRules:
         priority_below=eviction.priority_below,
         refuse_volume_claims=eviction.pvc == "refuse",
         without_storage_classes=frozenset(eviction.exclude_storage_classes),
+        grace_period=eviction.grace_period,
         local_storage=LocalStorage(eviction.local_storage),
         allow_jobs=eviction.jobs == "allow",
         allow_gangs=eviction.gangs == "allow",

@@ -200,6 +200,16 @@ def test_a_value_that_means_nothing_is_told_once(annotations: dict[str, str], to
     ]
 
 
+def test_words_of_others_that_mean_nothing_are_told_of_pods() -> None:
+    heard: list[tuple[str, str]] = []
+    wishes = InvalidAnnotations("ballast.dev", lambda target, why: heard.append((str(target), why)))
+    odd, fine = ({"karpenter.sh/do-not-disrupt": value} for value in ("soon", "24h"))
+    wishes.observe([], [Namespace("shop", annotations=odd)], [Pod("shop", "a", annotations=odd)])
+    wishes.observe([], [], [Pod("shop", "b", annotations=fine)])
+    why = 'it has karpenter.sh/do-not-disrupt: "soon", which is neither true nor a duration'
+    assert heard == [("Pod shop/a", f"left alone by evictions: {why}")]
+
+
 def test_pods_and_namespaces_are_looked_at_too_and_again_after_they_were_mended() -> None:
     heard: list[str] = []
     wishes = InvalidAnnotations("ballast.dev", lambda target, why: heard.append(str(target)))

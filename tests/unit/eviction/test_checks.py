@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from ballast.cluster.objects.attachment_decoding import WireVolume, to_volume
 from ballast.eviction.annotations import unknown_lifts
 from ballast.eviction.check_input import Feasibility
 from ballast.eviction.facts import ClusterObjects, Facts
@@ -16,20 +17,21 @@ from ballast.eviction.history import History
 from ballast.eviction.time_windows import TimeWindow
 from ballast.model.attachments import Attachments, StorageClass, VolumeClaim
 from ballast.model.cron import Cron
-from ballast.model.marks import EVICTION_UNDER_WAY, GANG_ANNOTATIONS, GANG_LABELS
+from ballast.model.marks import EVICTION_UNDER_WAY, EVICTS_ITSELF, GANG_ANNOTATIONS, GANG_LABELS
 from ballast.model.node import Taint
 from ballast.model.pod import Owner
 from ballast.model.selector import Requirement, Selector
+from ballast.model.shape import ContainerShape, shape_of
 from ballast.model.template import Template
-from ballast.model.workload import Autoscaler, DisruptionBudget, Namespace, Quota, Workload
+from ballast.model.workload import Autoscaler, DisruptionBudget, Namespace, Quota, QuotaScope, Workload
 from tests.worlds.shop import DEPLOYMENT, NOW, SET, WEB, Shop, a_budget, a_node, a_pod
 
 ORDER = (
     "mirror, static, terminating, finished, daemonset, critical, priority, bare, job, gang, local-storage, pvc, "
-    "resource-claims, without-pdb, pdb, node-fit, single-replica, min-ready, returnable, min-age, pod-selector, "
-    "namespace, opt-out, limit-node, limit-namespace, limit-total, limit-workload, workload-window, window, rate, "
-    "cooldown, debounce, gain, relieved, stale, reservation, replacement, retry, identity, leadership, paused, "
-    "cluster-health, loop"
+    "resource-claims, without-pdb, pdb, node-fit, single-replica, min-ready, returnable, grace-period, min-age, "
+    "pod-selector, namespace, opt-out, limit-node, limit-namespace, limit-total, limit-workload, workload-window, "
+    "window, rate, cooldown, debounce, gain, relieved, stale, reservation, replacement, retry, identity, leadership, "
+    "paused, cluster-health, loop"
 )
 
 SHOP = Shop()
@@ -84,6 +86,88 @@ def claiming(claim: str) -> Shop:
     )
 
 
+def scoped(name: str, operator: str = "Exists", *values: str) -> Shop:
+    """A quota that is full for pods in this scope."""
+    return replace(SHOP, quotas=(msgspec.structs.replace(FULL, scopes=(QuotaScope(name, operator, values),)),))
+
+
+FULL = Quota("shop", "small", ("pods",))
+ASKING = {"shape": shape_of([ContainerShape({"cpu": 1.0})])}
+LIMITED = {"shape": shape_of([ContainerShape()], [ContainerShape({}, {"memory": 1.0})])}
+URGENT: dict[str, Any] = {"template": Template(priority_class="urgent")}
+ENDING: dict[str, Any] = {"template": Template(deadline=True)}
+IN_SCOPE: list[Any] = [
+    ({}, "BestEffort"),
+    (ASKING, "NotBestEffort"),
+    (LIMITED, "NotBestEffort"),
+    (ENDING, "Terminating"),
+    ({}, "NotTerminating"),
+    (URGENT, "PriorityClass"),
+    (URGENT, "PriorityClass", "In", "urgent", "x"),
+    (URGENT, "PriorityClass", "NotIn", "x"),
+    ({}, "PriorityClass", "DoesNotExist"),
+    ({}, "NobodyKnows"),
+    (ASKING, "BestEffort", "NoOperator"),
+]
+OUT_OF_SCOPE: list[Any] = [
+    (ASKING, "BestEffort"),
+    (LIMITED, "BestEffort"),
+    ({}, "NotBestEffort"),
+    ({}, "Terminating"),
+    (ENDING, "NotTerminating"),
+    ({}, "PriorityClass"),
+    (URGENT, "PriorityClass", "In", "x"),
+    (URGENT, "PriorityClass", "NotIn", "urgent"),
+    (URGENT, "PriorityClass", "DoesNotExist"),
+]
+
+DISRUPT, SAFE = "karpenter.sh/do-not-disrupt", "cluster-autoscaler.kubernetes.io/safe-to-evict"
+HELD = ("true", "24h", "1h0m1s", "a while", "", "-5m", "True")
+FREE = ("false", "30m", "1h", "0s", "0.5h")
+LONE = msgspec.structs.replace(DEPLOYMENT, replicas=1)
+SCRATCH = Template(local_volumes=("tmp",), ephemeral=(("tmp", None),))
+
+
+def mounting(spec: dict[str, Any]) -> Shop:
+    """The pod mounts a claim that is bound to a volume of this spec."""
+    volume = to_volume(msgspec.convert({"metadata": {"name": "v"}, "spec": spec}, WireVolume))
+    return replace(
+        SHOP,
+        pod=a_pod(template=Template(claims=(("shop", "data"),))),
+        attachments=Attachments(claims=[VolumeClaim("shop", "data", volume="v")], volumes=[volume]),
+    )
+
+
+def csi(driver: str, **attributes: str) -> dict[str, Any]:
+    return {"csi": {"driver": driver, "volumeHandle": "v", "volumeAttributes": attributes}}
+
+
+TERM = {"matchExpressions": [{"key": "kubernetes.io/hostname", "operator": "In", "values": ["n1"]}]}
+BOUND = {"nodeAffinity": {"required": {"nodeSelectorTerms": [TERM]}}}
+LOCAL: list[dict[str, Any]] = [
+    {"hostPath": {"path": "/data"}},
+    {"local": {"path": "/data"}},
+    csi("hostpath.csi.example.org"),
+    csi("local.csi.example.org"),
+    csi("example.org/local-path"),
+    csi("driver.example.org", dataLocality="strict-local"),
+    csi("driver.example.org", **{"example.org/nodename": "n1"}),
+    {},
+]
+NETWORK: list[dict[str, Any]] = [
+    {"nfs": {"server": "s", "path": "/p"}},
+    {"iscsi": {}},
+    {"awsElasticBlockStore": {"volumeID": "v"}},
+    csi("ebs.csi.example.org"),
+    csi("nfs.csi.example.org", server="localhost"),
+    csi("csi-local-nfs.example.org"),
+    csi("driver.example.org", dataLocality="best-effort"),
+    csi("driver.example.org", node=""),
+    {"hostPath": {"path": "/data"}, **BOUND},
+]
+"""The last one says itself where it is: `node-fit` keeps its pods there."""
+
+
 def ten(not_ready: int) -> Shop:
     """A shop of ten nodes, of which the last ones are not Ready."""
     return replace(SHOP, nodes=tuple(a_node(f"n{number}", ready=number < 11 - not_ready) for number in range(1, 11)))
@@ -136,6 +220,15 @@ REFUSED: list[tuple[str, Shop]] = [
     ("returnable", replace(SHOP, workloads=(msgspec.structs.replace(DEPLOYMENT, uncreated=True), SET))),
     ("returnable", replace(SHOP, workloads=(DEPLOYMENT, SET, Workload("Deployment", "shop", "db", uncreated=True)))),
     ("returnable", replace(SHOP, quotas=(Quota("shop", "small", ("pods",)),))),
+    ("returnable", replace(SHOP, quotas=(FULL, Quota("shop", "more")))),
+    *(("returnable", replace(scoped(*scope), pod=a_pod(**of))) for of, *scope in IN_SCOPE),
+    ("grace-period", pod(grace=3601)),
+    ("grace-period", replace(rules(grace_period=7200.0), pod=a_pod(grace=30))),
+    *(("opt-out", pod(annotations={DISRUPT: value}, created=NOW - 3600)) for value in HELD),
+    ("opt-out", pod(annotations={DISRUPT: "30m"}, created=NOW - 7200, scheduled_at=NOW - 600)),
+    ("local-storage", pod(template=HOST_PATH, annotations={SAFE: "true"})),
+    *(("local-storage", mounting(volume)) for volume in LOCAL),
+    ("local-storage", replace(mounting(LOCAL[0]), rules=GateRules(local_storage=LocalStorage.ALLOW))),
     ("single-replica", replace(pod(owner=CLONE_SET), others=CLONES[:1])),
     ("min-ready", replace(pod(owner=CLONE_SET), others=CLONES, scales={("shop", "CloneSet", "web"): 4})),
     ("min-ready", replace(SHOP.with_pod(ready=False), budgets=(KEEPING,), others=UNREADY)),
@@ -246,6 +339,14 @@ ALLOWED: list[tuple[str, Shop]] = [
     ("returnable", IN_ORDER.with_pod(ready=False)),
     ("min-ready", replace(SHOP, evicted=(OTHER,), rules=GateRules(max_unavailable=UNLIMITED))),
     ("min-ready", replace(SHOP.with_pod(ready=False), rules=GateRules(max_unavailable=EvictionLimit(1)))),
+    *(("returnable", replace(scoped(*scope), pod=a_pod(**of))) for of, *scope in OUT_OF_SCOPE),
+    ("grace-period", pod(grace=3600)),
+    ("grace-period", replace(rules(grace_period=60.0), pod=a_pod(grace=604_800))),
+    *(("opt-out", pod(annotations={DISRUPT: value}, created=NOW - 3600)) for value in FREE),
+    ("local-storage", pod(template=EMPTY_DIR, annotations={SAFE: "true"})),
+    ("local-storage", pod(template=SCRATCH, annotations={SAFE: "true"})),
+    *(("local-storage", mounting(volume)) for volume in NETWORK),
+    ("single-replica", replace(SHOP.with_pod(annotations={EVICTS_ITSELF: ""}), workloads=(LONE, SET))),
     ("min-age", pod(created=NOW - 600)),
     ("opt-out", pod(annotations={"ballast.dev/exclude-until": "2023-11-14T22:13:20Z"})),
     ("opt-out", pod(annotations={"ballast.dev/evict": "true"})),
@@ -334,6 +435,7 @@ def test_an_opt_in_lifts_only_what_it_may(row: Any) -> None:
 @pytest.mark.parametrize("row", ROWS, ids=NAMES)
 def test_an_annotation_lifts_what_it_names_and_nothing_else(row: Any) -> None:
     liftable = {"bare", "local-storage", "pvc", "priority", "without-pdb", "single-replica", "min-age", "job"}
+    liftable.add("grace-period")
     for check, shop in REFUSED:
         if check == row.name and check != "opt-out":
             named = {**shop.pod.annotations, "ballast.dev/evict-lifts": f"no-such-check, {check}"}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import suppress
 from datetime import datetime
@@ -88,6 +89,7 @@ class CsiSource(wire.WireStruct):
 
     driver: str = ""
     volume_handle: str = ""
+    volume_attributes: dict[str, str] | None = None
 
 
 class VolumeNodeAffinity(wire.WireStruct):
@@ -111,6 +113,21 @@ class VolumeSpec(wire.WireStruct):
     cinder: dict[str, Any] | None = None
     vsphere_volume: dict[str, Any] | None = None
     portworx_volume: dict[str, Any] | None = None
+    host_path: dict[str, Any] | None = None
+    local: dict[str, Any] | None = None
+    nfs: dict[str, Any] | None = None
+    iscsi: dict[str, Any] | None = None
+    fc: dict[str, Any] | None = None
+    rbd: dict[str, Any] | None = None
+    cephfs: dict[str, Any] | None = None
+    glusterfs: dict[str, Any] | None = None
+    azure_file: dict[str, Any] | None = None
+    flex_volume: dict[str, Any] | None = None
+    quobyte: dict[str, Any] | None = None
+    scale_io: dict[str, Any] | None = msgspec.field(default=None, name="scaleIO")
+    storageos: dict[str, Any] | None = None
+    flocker: dict[str, Any] | None = None
+    photon_persistent_disk: dict[str, Any] | None = None
 
 
 class WireVolume(wire.WireStruct):
@@ -265,7 +282,34 @@ def to_volume(source: WireVolume) -> PersistentVolume:
         size=_size(spec.capacity),
         # A released or failed volume has data of its last claim: nothing binds it again.
         available=spec.claim_ref is None and source.status.phase not in _BOUND and meta.deletion_timestamp is None,
+        on_one_node=required is None and _on_one_node(spec),
     )
+
+
+_LOCAL = re.compile(r"hostpath|localpath|topolvm|(^|[./_-])(local|local-path|host-path|localdisk|node-local)($|[./_-])")
+"""Names of drivers whose volumes are directories or disks of one node."""
+_NETWORK = re.compile(r"nfs|smb|cifs|iscsi|rbd|ceph|gluster|ebs|efs|cloud")
+_OF_NODE = re.compile(r"(^|[./_-])node(name|[-_]name)$", re.IGNORECASE)
+"""The end of an attribute that names the node of a volume."""
+_SOURCES = (
+    *("nfs", "iscsi", "fc", "rbd", "cephfs", "glusterfs", "azure_file", "flex_volume", "quobyte", "scale_io"),
+    *("storageos", "flocker", "photon_persistent_disk"),
+)
+
+
+def _on_one_node(spec: VolumeSpec) -> bool:
+    """By its source: directories of a node are, and what has no source that is known; network volumes never."""
+    if spec.host_path is not None or spec.local is not None:
+        return True
+    if spec.csi is None:
+        return _attached(spec) == ("", "") and not any(getattr(spec, name) is not None for name in _SOURCES)
+    driver, attributes = spec.csi.driver.lower(), spec.csi.volume_attributes or {}
+    if _LOCAL.search(driver) and not _NETWORK.search(driver):
+        return True
+    locality = any(
+        "locality" in key.lower() and value.lower().startswith("strict") for key, value in attributes.items()
+    )
+    return locality or any(value and _OF_NODE.search(key) for key, value in attributes.items())
 
 
 def to_storage_class(source: WireStorageClass) -> StorageClass:

@@ -28,7 +28,8 @@ def template_key(pod: wire.Pod) -> object:
     looks = spec.affinity or spec.topology_spread_constraints
     unpulled = _unpulled(spec)
     sites = spec.node_selector or spec.tolerations or looks or ports or unpulled
-    if not (sites or keeps or spec.resource_claims or ends or grouped):
+    counted = spec.priority_class_name or spec.active_deadline_seconds is not None
+    if not (sites or keeps or spec.resource_claims or ends or grouped or counted):
         return None
     return (
         tuple((spec.node_selector or {}).items()),
@@ -42,6 +43,7 @@ def template_key(pod: wire.Pod) -> object:
         ends,
         grouped,
         unpulled,
+        (spec.priority_class_name, spec.active_deadline_seconds is not None) if counted else None,
     )
 
 
@@ -77,6 +79,8 @@ def to_template(pod: wire.Pod) -> Template:
         restarts=_restarts(spec),
         grouped=_grouped(spec),
         unpulled=_unpulled(spec),
+        priority_class=spec.priority_class_name,
+        deadline=spec.active_deadline_seconds is not None,
     )
 
 

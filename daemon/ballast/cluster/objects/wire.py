@@ -279,6 +279,7 @@ class PodSpec(LeanPodSpec):
     resource_claims: list[dict[str, Any]] | None = None
     restart_policy: str = "Always"
     termination_grace_period_seconds: int | None = None
+    active_deadline_seconds: int | None = None
     workload_ref: dict[str, Any] | None = None
     scheduling_group: dict[str, Any] | None = None
 

@@ -1,7 +1,7 @@
 """Disruption budgets and the replicas of its workload."""
 
 from ballast.eviction.check_input import CheckInput, CheckResult, allow, refuse
-from ballast.model.marks import EVICTION_UNDER_WAY
+from ballast.model.marks import EVICTION_UNDER_WAY, EVICTS_ITSELF
 
 
 def without_pdb(case: CheckInput) -> CheckResult:
@@ -40,6 +40,8 @@ def single_replica(case: CheckInput) -> CheckResult:
         return allow("any number of replicas is enough")
     if _surges(case):
         return allow("one more replica is Ready first")
+    if EVICTS_ITSELF in case.pod.annotations:
+        return allow(f"it has {EVICTS_ITSELF}: it ends once its replacement runs")
     if replicas is None:
         owner = case.pod.owner
         return refuse(f"{owner.kind} {owner.name} is unknown" if owner else "its workload is unknown")
@@ -74,7 +76,7 @@ def min_ready(case: CheckInput) -> CheckResult:
 
 
 def returnable(case: CheckInput) -> CheckResult:
-    why = case.facts.uncreatable(case.pod.namespace)
+    why = case.facts.uncreatable(case.pod)
     if why is not None:
         return refuse(f"a replacement could not be created: {why}")
     chain = case.facts.chain(case.pod)

@@ -7,8 +7,11 @@ from ballast.model.pod import Pod
 
 CRITICAL = 2_000_000_000
 _SOURCE = "kubernetes.io/config.source"
-# Volumes that may be lost, by name, as cluster-autoscaler reads them.
+# Volumes that may be lost, by name, as cluster-autoscaler reads them; and that all scratch data may.
 _MAY_BE_LOST = "cluster-autoscaler.kubernetes.io/safe-to-evict-local-volumes"
+_SAFE = "cluster-autoscaler.kubernetes.io/safe-to-evict"
+LONGEST_GRACE = 3600
+"""Seconds that a pod may take to end: for as long an effect is waited for."""
 
 
 def mirror(case: CheckInput) -> CheckResult:
@@ -127,12 +130,32 @@ def local_storage(case: CheckInput) -> CheckResult:
     listed = case.pod.annotations.get(_MAY_BE_LOST, "")
     allowed = {name.strip() for name in listed.split(",")}
     template, may = case.pod.template, case.rules.local_storage
+    if case.pod.annotations.get(_SAFE) == "true":
+        allowed.update((*template.scratch_volumes, *(name for name, _ in template.ephemeral)))
     if may is not LocalStorage.REFUSE:
         allowed.update(template.scratch_volumes if may is LocalStorage.ALLOW else template.memory_volumes)
     lost = [name for name in template.local_volumes if name not in allowed]
     if lost:
         return refuse(f"it would lose its local volumes {', '.join(lost)}", volumes=len(lost))
+    if kept := [volume.name for volume in case.facts.kept_on_nodes(case.pod)]:
+        return refuse(
+            f"the data of {', '.join(kept)} may be on its node alone: no affinity says where, and the source is a "
+            "directory or disk of one node, or not known",
+            volumes=len(kept),
+        )
     return allow("it has no local volume to lose")
+
+
+def grace_period(case: CheckInput) -> CheckResult:
+    given = case.rules.grace_period
+    seconds = case.pod.grace if given is None else given
+    if seconds > LONGEST_GRACE:
+        return refuse(
+            "it may take longer to end than an effect is waited for, so its node may stay as loaded as it is",
+            seconds=seconds,
+            at_most=LONGEST_GRACE,
+        )
+    return allow("it ends in time", seconds=seconds)
 
 
 def pvc(case: CheckInput) -> CheckResult:

@@ -145,16 +145,16 @@ class InvalidAnnotations:
             for why in self._wrong(namespace.annotations):
                 wrong.add((WriteTarget("Namespace", namespace.name), why))
         for pod in pods:
-            for why in self._wrong(pod.annotations):
+            for why in self._wrong(pod.annotations, pod=True):
                 wrong.add((WriteTarget("Pod", pod.name, pod.namespace, pod.uid), why))
         for target, why in sorted(wrong - self._told, key=str):
             self._tell(target, why)
         self._told = wrong
 
-    def _wrong(self, annotations: Mapping[str, str]) -> Iterator[str]:
+    def _wrong(self, annotations: Mapping[str, str], *, pod: bool = False) -> Iterator[str]:
         if not annotations:
             return
-        if (why := strange(annotations, self._prefix)) is not None:
+        if (why := strange(annotations, self._prefix, pod=pod)) is not None:
             yield f"left alone by evictions: it {why}"
         if (why := unknown_lifts(annotations, self._prefix, LIFTED_BY_NAME)) is not None:
             yield why
