@@ -55,6 +55,22 @@ class SiblingCounts:
         """The pods of its workload, with itself; none without a workload."""
         return np.flatnonzero((self._workload == self._workload[pod]) & (self._workload >= 0))
 
+    def freed(self, pod: int, home: int, target: int, on: Ints) -> Ints:
+        """The pods of its workload that may go to another zone since it went from `home` to `target`, itself among
+        them. `on` [pod] is where pods are now.
+
+        `crowding` opens a zone where its count falls below that of the pod's own zone, or to none. A node opens only
+        where the pod left, for pods of other nodes, or to pods of the node that it came to.
+        """
+        number, left, came = int(self._workload[pod]), int(self._zone[home]), int(self._zone[target])
+        if number < 0 or left == came:
+            return np.zeros(0, np.int64)
+        counts = self._in_zones[number]
+        zones = [zone for zone in counts if left >= 0 and (not counts[left] or counts[zone] == counts[left] + 1)]
+        if came >= 0 and any(0 < count == counts[came] - 1 for count in counts.values()):
+            zones.append(came)
+        return np.flatnonzero((self._workload == number) & (on >= 0) & np.isin(self._zone[on], zones))
+
     def alone(self, pod: int) -> bool:
         """Whether it has no siblings on any node."""
         number = int(self._workload[pod])

@@ -165,9 +165,9 @@ class SimulatedPlacement:
         """As `PodConstraints.alike`; None also where single devices have to be looked at."""
         return None if self._devices.asks(pod) else self.neighbours.alike(pod)
 
-    def affected(self, pod: int) -> Ints:
-        """Pods to which it may open or close nodes by moving, with its siblings."""
-        return np.union1d(self.neighbours.related(pod), self.siblings.mates(pod))
+    def affected(self, pod: int, home: int) -> Ints:
+        """Pods to which it may have opened or closed nodes by moving from `home` to where it is, beside these two."""
+        return np.union1d(self.neighbours.related(pod), self.siblings.freed(pod, home, int(self.on[pod]), self.on))
 
     def crowded(self, pod: int) -> bool:
         """Whether other nodes of its pool could take it, but for their load."""

@@ -194,7 +194,9 @@ class _PoolBalance:
         for place in {source, target}:
             self._bound[place] = self._ceiling(place)
             self._fresh[place] = False
-        self._reconsider(self._placement.affected(step.pod))
+        # Siblings: of the source `_lower_targets` bounds what it may gain them, the target's own bound is new, and an
+        # offer that is closed to them is found out when it is the best.
+        self._reconsider(self._placement.affected(step.pod, step.source))
 
     def _reconsider(self, pods: Ints) -> None:
         """Nodes may have opened or closed for these pods."""
