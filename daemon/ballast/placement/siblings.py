@@ -65,9 +65,15 @@ class SiblingCounts:
         number, left, came = int(self._workload[pod]), int(self._zone[home]), int(self._zone[target])
         if number < 0 or left == came:
             return np.zeros(0, np.int64)
-        counts = self._in_zones[number]
-        zones = [zone for zone in counts if left >= 0 and (not counts[left] or counts[zone] == counts[left] + 1)]
-        if came >= 0 and any(0 < count == counts[came] - 1 for count in counts.values()):
+        now = self._in_zones[number]
+        before = now + Counter({left: 1})
+        before[came] -= 1
+
+        def opened(zone: int, own: int) -> bool:
+            return 0 < before[zone] >= before[own] and not 0 < now[zone] >= now[own]
+
+        zones = [own for own in now if own >= 0 and left >= 0 and opened(left, own)]
+        if came >= 0 and any(opened(zone, came) for zone in now):
             zones.append(came)
         return np.flatnonzero((self._workload == number) & (on >= 0) & np.isin(self._zone[on], zones))
 

@@ -1,6 +1,7 @@
 """A move makes no more pods of a workload on a node, nor in a zone, than its source had."""
 
 from collections import Counter
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -18,8 +19,9 @@ from ballast.model.workload import Workload
 from ballast.placement.siblings import ZONE, SiblingCounts
 from ballast.planners.aims import Aims
 from ballast.planners.eviction_plan import EvictionPlan, make_plan
+from ballast.planners.steepest_moves import _PoolBalance, steepest_moves
 from tests.properties import examples
-from tests.worlds.planning import a_layout, a_node, a_pod, standing_of
+from tests.worlds.planning import a_layout, a_node, a_pod, every_node, everybody, standing_of
 
 NOW = 1_700_000_000.0
 FREE = GateRules(
@@ -158,3 +160,55 @@ def test_one_node_and_all_nodes_get_the_same_answer(drawn: list[tuple[int, int]]
         every = siblings.stacked(pod, home) | siblings.crowding(pod, home)
         each = [siblings.worse(pod, home, row) for row in range(4)]
         assert each == (every.tolist() if workload[pod] >= 0 else [False] * 4)
+
+
+@examples(300)
+@given(data=st.data())
+def test_a_move_opens_nodes_to_siblings_only_where_freed_says(data: st.DataObject) -> None:
+    """Beside the node that it left, and for pods of the node that it came to."""
+    zones = data.draw(st.lists(st.sampled_from(["a", "b", "c", ""]), min_size=2, max_size=7))
+    labels = [{"topology.kubernetes.io/zone": zone} if zone else {} for zone in zones]
+    nodes = [Node(f"n{number}", labels=each) for number, each in enumerate(labels)]
+    count = data.draw(st.integers(1, 10))
+    on = np.array(data.draw(st.lists(st.integers(0, len(nodes) - 1), min_size=count, max_size=count)))
+    workload = np.array(data.draw(st.lists(st.sampled_from([0, 0, 0, 1, -1]), min_size=count, max_size=count)))
+    siblings, moved = SiblingCounts(workload, on, nodes), data.draw(st.integers(0, count - 1))
+
+    def closed(pod: int) -> np.ndarray[Any, np.dtype[np.bool_]]:
+        if siblings.alone(pod):
+            return np.zeros(len(nodes), bool)
+        return siblings.stacked(pod, int(on[pod])) | siblings.crowding(pod, int(on[pod]))
+
+    before = [closed(pod) for pod in range(count)]
+    home, target = int(on[moved]), data.draw(st.integers(0, len(nodes) - 1))
+    siblings.move(moved, home, target)
+    on[moved] = target
+    freed = set(siblings.freed(moved, home, target, on).tolist())
+    for pod in range(count):
+        opened = set(np.flatnonzero(before[pod] & ~closed(pod)).tolist())
+        assert not opened - {home} or pod in freed or on[pod] == target
+        assert pod not in freed or workload[pod] == workload[moved]
+
+
+def test_a_plan_evaluates_few_sources_beside_its_moves(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Workloads of many replicas no longer have all nodes of their siblings looked at again after each move."""
+    random = np.random.default_rng(0)
+    nodes = [a_node(f"n{number:03}", 40, 40) for number in range(120)]
+    use = random.lognormal(0, 0.6, (10, 2))
+    owners = [Owner("ReplicaSet", f"w{number}", f"u{number}", True) for number in range(10)]
+    pods = []
+    for number in range(1200):
+        app, on = random.integers(10), random.integers(120)
+        pods.append(a_pod(f"p{number:04}", *use[app], f"n{on:03}", owner=owners[app]))
+    layout = a_layout(nodes, pods)
+    evaluated: list[int] = []
+    evaluate = _PoolBalance._evaluate
+
+    def counting(self: _PoolBalance, places: list[int]) -> None:
+        evaluated.extend(places)
+        evaluate(self, places)
+
+    monkeypatch.setattr(_PoolBalance, "_evaluate", counting)
+    moves = list(steepest_moves(standing_of(layout), everybody(layout), every_node(layout), lambda *_: None, limit=60))
+    assert len(moves) == 60
+    assert len(evaluated) < 8 * len(moves)
