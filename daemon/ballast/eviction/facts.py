@@ -187,6 +187,8 @@ class Facts:
 
     def kept_on_nodes(self, pod: Pod) -> Iterator[PersistentVolume]:
         """The volumes behind its claims whose data stay on one node, as no affinity says."""
+        if not pod.template.claims:
+            return
         claims, volumes = self._volumes_of_claims
         for claim in pod.template.claims:
             volume = volumes.get(claims.get(claim, ""))

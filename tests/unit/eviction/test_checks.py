@@ -91,6 +91,8 @@ def scoped(name: str, operator: str = "Exists", *values: str) -> Shop:
     return replace(SHOP, quotas=(msgspec.structs.replace(FULL, scopes=(QuotaScope(name, operator, values),)),))
 
 
+OF_OLDER = Owner("ReplicaSet", "web-0", "u-older", True)
+OLDER = msgspec.structs.replace(SET, name="web-0", uid="u-older")
 FULL = Quota("shop", "small", ("pods",))
 ASKING = {"shape": shape_of([ContainerShape({"cpu": 1.0})])}
 LIMITED = {"shape": shape_of([ContainerShape()], [ContainerShape({}, {"memory": 1.0})])}
@@ -221,6 +223,7 @@ REFUSED: list[tuple[str, Shop]] = [
     ("returnable", replace(SHOP, workloads=(DEPLOYMENT, SET, Workload("Deployment", "shop", "db", uncreated=True)))),
     ("returnable", replace(SHOP, quotas=(Quota("shop", "small", ("pods",)),))),
     ("returnable", replace(SHOP, quotas=(FULL, Quota("shop", "more")))),
+    ("returnable", replace(SHOP, workloads=(DEPLOYMENT, SET, OLDER), others=(OTHER, a_pod("web-0-c", owner=OF_OLDER)))),
     *(("returnable", replace(scoped(*scope), pod=a_pod(**of))) for of, *scope in IN_SCOPE),
     ("grace-period", pod(grace=3601)),
     ("grace-period", replace(rules(grace_period=7200.0), pod=a_pod(grace=30))),
