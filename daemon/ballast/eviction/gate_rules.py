@@ -38,9 +38,11 @@ _DAILY = percent(1)
 
 
 class LocalStorage(Enum):
-    """Which local volumes a pod may lose: none, emptyDir in memory, or every emptyDir."""
+    """Which local volumes a pod may lose: none, emptyDir of pods that a ReplicaSet makes, emptyDir in memory, or every
+    emptyDir."""
 
     REFUSE = "refuse"
+    SCRATCH = "scratch"
     MEMORY = "memory"
     ALLOW = "allow"
 
@@ -87,7 +89,7 @@ class GateRules:
     without_storage_classes: frozenset[str] = frozenset()
     refuse_resource_claims: bool = True
     grace_period: float | None = None
-    local_storage: LocalStorage = LocalStorage.REFUSE
+    local_storage: LocalStorage = LocalStorage.SCRATCH
     allow_jobs: bool = False
     allow_gangs: bool = False
     needs_budget: bool = False

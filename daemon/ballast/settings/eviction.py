@@ -133,8 +133,9 @@ class EvictionSettings(SettingsPart):
     exclude_storage_classes: Expert[ListOf[str]] = ()
     """StorageClasses: pods with a volume claim of one of these, or of a class that is not known, are left alone."""
 
-    local_storage: Expert[Literal["refuse", "memory", "allow"]] = "refuse"
-    """Whether pods with emptyDir volumes are evicted: memory permits those in memory, allow all of them."""
+    local_storage: Expert[Literal["refuse", "scratch", "memory", "allow"]] = "scratch"
+    """Whether pods with emptyDir volumes are evicted: scratch permits those of pods that a ReplicaSet makes, memory
+    those in memory, allow all of them."""
 
     resource_claims: Expert[Literal["allow", "refuse"]] = "refuse"
     """Whether pods with resource claims are evicted."""

@@ -123,7 +123,7 @@ def test_whether_the_best_move_pays_is_what_the_plan_says(tmp_path: Path, ballas
 
 
 def test_all_that_keeps_a_pod_where_it_is_with_its_numbers(explained: Callable[..., dict[str, Any]]) -> None:
-    spec = {"volumes": [{"name": "scratch", "emptyDir": {}}]}
+    spec = {"volumes": [{"name": "data", "hostPath": {"path": "/data"}}]}
     crowded = node("n2", cpu="1")
     found = explained(
         "shop/a",

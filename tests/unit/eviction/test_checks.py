@@ -199,7 +199,12 @@ REFUSED: list[tuple[str, Shop]] = [
     *(("gang", pod(annotations={key: "g"})) for key in sorted(GANG_ANNOTATIONS)),
     *(("gang", pod(owner=Owner(kind, "g", "u", True))) for kind in ("RayCluster", "SparkApplication", "Pod")),
     ("gang", pod(template=Template(grouped=True))),
-    ("local-storage", pod(template=EMPTY_DIR)),
+    ("local-storage", replace(rules(local_storage=LocalStorage.REFUSE), pod=a_pod(template=EMPTY_DIR))),
+    *(
+        ("local-storage", pod(template=EMPTY_DIR, owner=Owner(kind, "db", "u", True)))
+        for kind in ("StatefulSet", "Ring")
+    ),
+    ("local-storage", pod(template=HOST_PATH)),
     ("local-storage", replace(rules(local_storage=LocalStorage.MEMORY), pod=a_pod(template=EMPTY_DIR))),
     ("local-storage", replace(rules(local_storage=LocalStorage.ALLOW), pod=a_pod(template=HOST_PATH))),
     ("pvc", replace(rules(refuse_volume_claims=True), pod=a_pod(template=EMPTY_DIR))),
@@ -315,7 +320,8 @@ REFUSED: list[tuple[str, Shop]] = [
 ALLOWED: list[tuple[str, Shop]] = [
     *((name, SHOP) for name in NAMES),
     ("priority", replace(rules(priority_below=100), pod=a_pod(priority=99))),
-    ("local-storage", pod(template=EMPTY_DIR, annotations=MAY_BE_LOST)),
+    ("local-storage", pod(template=EMPTY_DIR)),
+    ("local-storage", pod(template=EMPTY_DIR, owner=Owner("StatefulSet", "db", "u", True), annotations=MAY_BE_LOST)),
     ("pvc", pod(template=EMPTY_DIR)),
     ("pvc", claiming("slow")),
     ("pvc", replace(claiming("slow"), pod=a_pod(template=Template(ephemeral=(("tmp", "slow"),))))),
@@ -346,7 +352,7 @@ ALLOWED: list[tuple[str, Shop]] = [
     ("grace-period", pod(grace=3600)),
     ("grace-period", replace(rules(grace_period=60.0), pod=a_pod(grace=604_800))),
     *(("opt-out", pod(annotations={DISRUPT: value}, created=NOW - 3600)) for value in FREE),
-    ("local-storage", pod(template=EMPTY_DIR, annotations={SAFE: "true"})),
+    ("local-storage", pod(template=EMPTY_DIR, owner=CLONE_SET, annotations={SAFE: "true"})),
     ("local-storage", pod(template=SCRATCH, annotations={SAFE: "true"})),
     *(("local-storage", mounting(volume)) for volume in NETWORK),
     ("single-replica", replace(SHOP.with_pod(annotations={EVICTS_ITSELF: ""}), workloads=(LONE, SET))),
@@ -455,7 +461,7 @@ def test_the_nearest_object_says_what_is_lifted() -> None:
             return {} if value is None else {"ballast.dev/evict-lifts": value}
 
         return replace(
-            SHOP.with_pod(annotations=said(own), template=EMPTY_DIR),
+            SHOP.with_pod(annotations=said(own), template=HOST_PATH),
             workloads=(msgspec.structs.replace(DEPLOYMENT, annotations=said(workload)), SET),
             namespaces=(Namespace("shop", annotations=said(namespace)),),
         )

@@ -132,8 +132,13 @@ def local_storage(case: CheckInput) -> CheckResult:
     template, may = case.pod.template, case.rules.local_storage
     if case.pod.annotations.get(_SAFE) == "true":
         allowed.update((*template.scratch_volumes, *(name for name, _ in template.ephemeral)))
-    if may is not LocalStorage.REFUSE:
-        allowed.update(template.scratch_volumes if may is LocalStorage.ALLOW else template.memory_volumes)
+    owner = case.pod.owner
+    # Pods of a ReplicaSet have no identity: each rollout gives them empty volumes, so nothing in them is kept data.
+    interchangeable = owner is not None and owner.kind == "ReplicaSet"
+    if may is LocalStorage.ALLOW or (may is LocalStorage.SCRATCH and interchangeable):
+        allowed.update(template.scratch_volumes)
+    elif may is LocalStorage.MEMORY:
+        allowed.update(template.memory_volumes)
     lost = [name for name in template.local_volumes if name not in allowed]
     if lost:
         return refuse(f"it would lose its local volumes {', '.join(lost)}", volumes=len(lost))

@@ -100,7 +100,7 @@ def test_the_first_check_that_refuses_a_pod_is_counted(plan: Plan) -> None:
         pod("excluded", "1", on="n1", metadata={"annotations": {"ballast.dev/exclude": "perhaps"}}),
         pod("system", "1", on="n1", metadata={"namespace": "kube-system", "ownerReferences": []}),
         pod("unknown", "1", on="n1", owner="missing"),
-        pod("local", "1", on="n1", spec={"volumes": [{"name": "v", "emptyDir": {}}]}),
+        pod("local", "1", on="n1", spec={"volumes": [{"name": "v", "hostPath": {"path": "/v"}}]}),
         pod("huge", "9", on="n1", owner="two"),
         workload("one", 1),
         workload("two", 3),
