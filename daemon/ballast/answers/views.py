@@ -87,7 +87,15 @@ class FoundPod(Answer):
     node: str | None
 
 
-class CheckVerdict(Answer):
+class RefusalPrice(Answer):
+    """What a check costs that alone keeps pods where they are, and the line that would free them."""
+
+    pods: int
+    load: Annotated[float, Meta(description="their shares of their nodes' most loaded resource, added up")]
+    setting: Annotated[str, Meta(description="NAME=VALUE: a variable, or an annotation of the pods")]
+
+
+class CheckVerdict(Answer, omit_defaults=True):
     """What one check says about a pod; `numbers` are what it goes by."""
 
     number: int
@@ -95,6 +103,7 @@ class CheckVerdict(Answer):
     verdict: Literal["allowed", "refused"]
     reason: str
     numbers: Mapping[str, int | float]
+    price: Annotated[RefusalPrice | None, Meta(description="of a check that alone refuses it")] = None
 
 
 class BestTarget(Answer):

@@ -120,6 +120,8 @@ def _print(answer: dict[str, Any]) -> None:
         table.add_row(
             str(check["number"]), check["check"], check["verdict"], check["reason"] + _numbers(check["numbers"])
         )
+        if check.get("price"):
+            console.print(f"what would free it: {check['price']['setting']}")
     console.print(table)
 
 

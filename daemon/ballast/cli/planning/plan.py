@@ -8,6 +8,7 @@ from inspect import Signature, signature
 from pathlib import Path
 from typing import Annotated, Any
 
+import msgspec
 import numpy as np
 import typer
 from rich.console import Console
@@ -15,17 +16,20 @@ from rich.table import Table
 
 from ballast.base import log
 from ballast.base.errors import UsageError
+from ballast.base.text import pods as pods_in_words
 from ballast.cli.observing.remote import daemons_plan, find
 from ballast.cli.output import LiveOutput, LiveOutputOption
 from ballast.cli.place import ContextOption, NamespaceOption, Place
 from ballast.cli.planning.eviction_settings import offline_rules, settings_of
-from ballast.cli.planning.gather import Origin, gather, peaks_of, variables
+from ballast.cli.planning.gather import Origin, PlanFiles, gather, peaks_of, variables
 from ballast.cli.score import key_and_value
 from ballast.eviction.gate import Gate
 from ballast.eviction.gate_rules import UNLIMITED, EvictionLimit
+from ballast.planners.aims import Aims
 from ballast.planners.built_in import planner
 from ballast.planners.eviction_plan import DAY_UNKNOWN, Kind, make_plan
 from ballast.planners.plan_document import as_json
+from ballast.planners.refusal_prices import refusal_prices
 from ballast.planning.from_settings import aims_of, limit
 from ballast.scoring import dominant_residual
 from ballast.scoring.dominant_residual import DominantResidual
@@ -160,7 +164,15 @@ def _plan(
         advice = f": give --peak FILE, or --set {NO_PEAK}=true to go without" if plan.note == DAY_UNKNOWN else ""
         plan = replace(plan, note=f"{kind} {plan.note}{advice}")
         typer.echo(f"warning: {plan.note}.", err=True)
-    _show(as_json(plan), output)
+    answer = {**as_json(plan), **_prices(kind, evidence, gate, aims)}
+    _show(answer, output)
+
+
+def _prices(kind: Kind, evidence: PlanFiles, gate: Gate, aims: Aims) -> dict[str, Any]:
+    """The key `prices`, where one check alone keeps pods on hot nodes. The plan has spent limits of its own gate."""
+    unspent = Gate(evidence.facts, gate.rules)
+    prices = refusal_prices(evidence.arranged, unspent, aims) if planner(kind).moves else {}
+    return {"prices": msgspec.to_builtins(prices)} if prices else {}
 
 
 _add_command("relieve", "Move pods off overloaded nodes.")
@@ -202,9 +214,16 @@ def _print(plan: Mapping[str, Any]) -> None:
         console.print(f"pods that can start: {', '.join(plan['placed'])}")
     if plan.get("empty"):
         console.print(f"nodes that are empty then: {', '.join(plan['empty'])}")
+    _print_refusals(console, plan)
+
+
+def _print_refusals(console: Console, plan: Mapping[str, Any]) -> None:
     if plan["refused"]:
         counts = (f"{check} {count}" for check, count in plan["refused"].items())
         console.print(f"refused pods by check: {', '.join(counts)}")
+    for check, price in plan.get("prices", {}).items():
+        what = f"{pods_in_words(price['pods'])} on hot nodes, {price['load']:.2f} nodes' load"
+        console.print(f"{check} alone keeps {what}: {price['setting']}")
 
 
 NO_PEAK = "no_peak"
