@@ -97,6 +97,14 @@ def limit_silence(
     return replace(fall, state=replace(fall.state, measured=state.measured))
 
 
+def without_rise(policy: PowerPolicy, result: ControllerResult, counts: Mapping[str, int]) -> ControllerResult:
+    """What was decided, but for a rise: a fall is carried out all the same."""
+    plan = result.state.plan
+    if plan is None or policy.drawn({**counts, **plan.replicas}) <= policy.drawn(counts):
+        return result
+    return replace(result, state=replace(result.state, plan=None), reason=Reason.INSIDE)
+
+
 def metered(
     policy: PowerPolicy,
     state: ControllerState,

@@ -14,6 +14,7 @@ from itertools import pairwise
 from statistics import median
 from typing import Any
 
+from ballast.power.absolute import without_rise
 from ballast.power.autoscaled import Autoscaled
 from ballast.power.controller import observe
 from ballast.power.controller_state import ControllerMode, ControllerResult, ControllerState, Sample
@@ -41,6 +42,10 @@ class Simulation:
     """Seconds by which the meter is late."""
     metered: bool = False
     """Whether the policy has a meter, whether or not it names one."""
+    base: Fraction = Fraction(0)
+    """Watts that the meter shows beside the replicas and the declared base: idle nodes, or others under one limit."""
+    averaged: Fraction = Fraction(0)
+    """Seconds over which the meter averages."""
 
     @property
     def any(self) -> bool:
@@ -192,8 +197,7 @@ def replay(
         if sample.at is not None and schedule is not None and policy.schedule is not None:
             sample = replace(sample, bound=schedule.bound(sample.at, policy.schedule.lead))
         if sample.at is not None:
-            if meter is not None:
-                policy = meter.measured(sample.at)
+            policy = policy if meter is None else meter.measured(sample.at)
             doubt = None if meter is None else meter.doubt
             sample = replace(sample, leaving=policy.drawn(world.leaving()), unbound=world.unbound(), doubt=doubt)
             if policy.energy is not None:
@@ -202,6 +206,7 @@ def replay(
             waiting.applied(policy), needed.at(sample.at) if sample.at is not None else {}
         )
         outcome = observe(gated, state, sample, world.counts(), needs, world.autoscaled())
+        outcome = outcome if meter is None else meter.held(gated, outcome, sample)
         state = world.follow(outcome)
         actions += world.changed
         cancels += outcome.cancelled
@@ -210,7 +215,9 @@ def replay(
         if sample.watts is not None and valid and sample.at is not None:
             waiting.measure(sample.at, sample.watts, sample.bound, world.start_up)
             ending, idle = world.drawn(world.leaving()), world.drawn(world.starting())
-            ledger.add(sample.at, sample.watts, world.running(), world.most(needs), ending, idle)
+            ledger.add(
+                sample.at, max(ZERO, sample.watts - simulation.base), world.running(), world.most(needs), ending, idle
+            )
         if not is_row:
             continue
         tick = Tick(
@@ -244,20 +251,38 @@ class _SimulatedMeter:
         self._policy, self._world = policy, world
         self._meter = WattsLearner(policy)
         self._past = deque([(Fraction(-1), world.draws())])
+        self._at = Fraction(-1)
+        self.shown = world.draws()
+        """The newest sample of the meter."""
 
     @property
     def doubt(self) -> Doubt | None:
         """How far the watts in force may be wrong."""
         return None if self._meter.trim is None else self._meter.trim.doubt
 
+    def held(self, policy: PowerPolicy, outcome: ControllerResult, sample: Sample) -> ControllerResult:
+        """The outcome without a rise, where the meter is above what is allowed."""
+        levels = [watts for watts in (sample.watts, sample.bound) if watts is not None]
+        above = policy.absolute and bool(levels) and self.shown > min(levels)
+        return without_rise(policy, outcome, self._world.counts()) if above else outcome
+
     def measured(self, at: Fraction) -> PowerPolicy:
         """The policy with the watts in force once the meter is read at `at` (seconds)."""
         world = self._world
-        self._past.append((at, world.draws()))
-        while len(self._past) > 1 and self._past[1][0] <= at - world.simulation.meter_lag:
+        # What runs now has run since the tick before.
+        self._past.append((self._at, world.draws()))
+        self._at = at
+        end = at - world.simulation.meter_lag
+        begin = end - world.simulation.averaged
+        while len(self._past) > 1 and self._past[1][0] <= begin:
             self._past.popleft()
+        seen = [(max(begin, time), watts) for time, watts in self._past if time <= end] or [(end, self._past[0][1])]
+        spans = [later - earlier for (earlier, _), (later, _) in pairwise([*seen, (end, ZERO)])]
+        whole = sum(spans, ZERO) if world.simulation.averaged else ZERO
+        weighted = sum((span * watts for span, (_, watts) in zip(spans, seen, strict=True)), ZERO)
+        self.shown = weighted / whole if whole else seen[-1][1]
         counts = {name: count + world.leaving().get(name, 0) for name, count in world.running().items()}
-        self._meter.measure(at, counts, self._past[0][1])
+        self._meter.measure(at, counts, self.shown)
         return self._meter.applied(self._policy)
 
 
@@ -365,7 +390,8 @@ class _World:
 
     def draws(self) -> Fraction:
         """Watts of all that runs or is ending, with the base power."""
-        return self.drawn(self.running()) + self.drawn(self.leaving()) + base_of(self._policy)
+        replicas = self.drawn(self.running()) + self.drawn(self.leaving())
+        return replicas + base_of(self._policy) + self.simulation.base
 
     def _pass_over(self, before: Mapping[str, int]) -> None:
         """What no longer runs goes on drawing while it drains; what is new does not serve yet."""

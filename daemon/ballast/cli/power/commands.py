@@ -91,6 +91,12 @@ def replay(
         typer.Option(metavar="NS/NAME=N", help="So many of its replicas cannot start. Can be repeated."),
     ] = None,
     meter_lag: Annotated[str | None, typer.Option(metavar="DURATION", help="The simulated meter is so late.")] = None,
+    base: Annotated[
+        float, typer.Option(metavar="W", min=0, help="The simulated meter shows so many watts beside the replicas.")
+    ] = 0.0,
+    averaged: Annotated[
+        str | None, typer.Option(metavar="DURATION", help="The simulated meter averages over so long.")
+    ] = None,
     consumption: Annotated[
         bool, typer.Option("--consumption", help="Simulate the policy's meter from what its replicas draw.")
     ] = False,
@@ -119,8 +125,10 @@ def replay(
         by_target(chosen, "--drain", drain or (), duration_of, "NS/NAME=DURATION, such as 10m,"),
         by_target(chosen, "--start", start_up or (), duration_of, "NS/NAME=DURATION, such as 2m,"),
         by_target(chosen, "--pending", pending or (), count_of, "NS/NAME=N with a whole number of at least 0"),
-        _lag_of(meter_lag),
+        _seconds_of("--meter-lag", meter_lag),
         consumption,
+        Fraction(str(base)),
+        _seconds_of("--averaged", averaged),
     )
     true = simulation.watts
     unknown = [target for target, place in chosen.places.items() if place.member.measured and target not in true]
@@ -139,11 +147,11 @@ def replay(
         _print_replay(result)
 
 
-def _lag_of(text: str | None) -> Fraction:
+def _seconds_of(option: str, text: str | None) -> Fraction:
     try:
         return Fraction(0) if text is None else duration_of(text)
     except ValueError:
-        raise UsageError(f"--meter-lag {text}: expected a duration such as 2m.") from None
+        raise UsageError(f"{option} {text}: expected a duration such as 2m.") from None
 
 
 @app.command()

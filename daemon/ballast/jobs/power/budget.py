@@ -29,7 +29,7 @@ from ballast.jobs.power.participants import (
 )
 from ballast.jobs.power.store import PowerStore, Record, SavedState
 from ballast.jobs.power.tick_report import Action, IdleReason, Inputs, Outcome, TickContext, TickDecision, TickReport
-from ballast.power.absolute import metered
+from ballast.power.absolute import metered, without_rise
 from ballast.power.autoscaled import unmet_demand
 from ballast.power.controller import is_emergency, observe, resumed, review_plan
 from ballast.power.controller_state import ControllerResult, ControllerState, PowerPlan, Reason, Sample
@@ -299,7 +299,7 @@ class PolicyController:
         needed = {name: need.least for name, need in inputs.needs.items()}
         result = observe(policy, before, sample, counts, needed, inputs.autoscaled)
         if (inputs.missed is not None and inputs.missed.stops) or not self._may_rise(watts):
-            result = _without_rise(policy, result, counts)
+            result = without_rise(policy, result, counts)
         self._limit = _limit(result, self._limit)
         foreign = sum(counts.get(name, count) != count for name, count in before.last.items()) if begun else 0
         decision = TickDecision(
@@ -492,14 +492,6 @@ def _begun(policy: PowerPolicy, state: ControllerState) -> bool:
 
 
 _DECIDED = (Reason.SCALED_UP, Reason.SCALED_DOWN, Reason.EMERGENCY, Reason.AT_LIMIT, Reason.ROUNDS_TO_ZERO)
-
-
-def _without_rise(policy: PowerPolicy, result: ControllerResult, counts: Mapping[str, int]) -> ControllerResult:
-    """An action had no effect: a further fall is carried out all the same, a rise is not."""
-    plan = result.state.plan
-    if plan is None or policy.drawn({**counts, **plan.replicas}) <= policy.drawn(counts):
-        return result
-    return replace(result, state=replace(result.state, plan=None), reason=Reason.INSIDE)
 
 
 def _limit(result: ControllerResult, before: str | None) -> str | None:
