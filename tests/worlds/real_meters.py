@@ -4,7 +4,7 @@ import random
 from dataclasses import dataclass
 from fractions import Fraction
 
-from ballast.power.replay import NO_DEMAND, Simulation, replay
+from ballast.power.replay import NO_DEMAND, Replay, Simulation, replay
 from tests.worlds.power import policy, samples
 
 
@@ -41,15 +41,14 @@ def judge(seed: int, *, idle: bool = False, averaged: int = 0, wrong: bool = Fal
     world = Simulation(true, {}, {}, {}, Fraction(lag), metered=True, base=base, averaged=Fraction(averaged))
     closed = replay(one, samples(feed), counts, NO_DEMAND, world)
     told = replay(one.with_watts(true, base), samples(feed), counts, NO_DEMAND, Simulation(true))
-    over, used = zip(*((_over(run), _used(run)) for run in (closed, told)), strict=True)
-    return Judged(
-        len(over[0] - over[1]) / len(feed), (used[0] - float(base) * len(feed)) / (used[1] - float(base) * len(feed))
-    )
+    beyond = len(_over(closed) - _over(told)) / len(feed)
+    unavoidable = float(base) * len(feed)
+    return Judged(beyond, (_used(closed) - unavoidable) / (_used(told) - unavoidable))
 
 
-def _over(run: object) -> set[int]:
-    return {number for number, tick in enumerate(run.ticks) if (tick.drawn or 0) > (tick.watts or 0)}  # type: ignore[attr-defined]
+def _over(run: Replay) -> set[int]:
+    return {number for number, tick in enumerate(run.ticks) if (tick.drawn or 0) > (tick.watts or 0)}
 
 
-def _used(run: object) -> float:
-    return float(sum(min(tick.drawn or 0, tick.watts or 0) for tick in run.ticks))  # type: ignore[attr-defined]
+def _used(run: Replay) -> float:
+    return float(sum(min(tick.drawn or 0, tick.watts or 0) for tick in run.ticks))

@@ -79,7 +79,7 @@ def test_metrics_tell_of_it(daemon: Daemon, plant: Plant) -> None:
     ("trouble", "told"),
     [
         (lambda plant: plant.power(float("nan")), "nan W is not a valid power"),
-        (lambda plant: plant.power(-5), "-5 W is not a valid power"),
+        (lambda plant: plant.power(float("-inf")), "-inf W is not a valid power"),
         (lambda plant: plant.faults.power_silent(), "gives 0 series"),
         (lambda plant: plant.faults.power_doubled(), "gives 2 series, expectSeries is 1"),
         (lambda plant: plant.faults.prometheus_500(), "answers 500"),

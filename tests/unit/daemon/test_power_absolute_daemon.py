@@ -55,7 +55,7 @@ def test_a_fall_is_done_at_the_next_sample_and_a_rise_after_its_window(daemon: D
     "trouble",
     [
         pytest.param(lambda plant: plant.power(float("nan")), id="nan"),
-        pytest.param(lambda plant: plant.power(-5), id="negative"),
+        pytest.param(lambda plant: plant.power(float("-inf")), id="no number"),
         pytest.param(lambda plant: plant.faults.power_silent(), id="silent"),
         pytest.param(lambda plant: plant.faults.power_doubled(), id="doubled"),
         pytest.param(lambda plant: plant.faults.prometheus_500(), id="500"),
@@ -75,6 +75,13 @@ def test_a_feed_that_says_nothing_usable_changes_nothing(plant: Plant, trouble: 
     plant.power(500)
     plant.ticks(daemon, 6)
     assert sum(plant.counts().values()) == 10
+
+
+def test_a_site_that_takes_watts_from_the_grid_has_none_to_give(plant: Plant) -> None:
+    daemon = leads(plant)
+    plant.power(-5)
+    plant.ticks(daemon, 4)
+    assert sum(plant.counts().values()) < sum(UNCHANGED.values())
 
 
 def test_an_exporter_that_died_is_told_by_the_age_of_its_samples(daemon: Daemon, plant: Plant) -> None:

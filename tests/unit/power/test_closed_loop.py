@@ -12,6 +12,7 @@ from ballast.power.estimator import Estimator
 from ballast.power.policy import PowerPolicy
 from ballast.power.replay import NO_DEMAND, Replay, Simulation, replay
 from tests.properties import examples as so_many
+from tests.worlds import real_meters
 from tests.worlds.power import policy, samples
 from tests.worlds.wrong_watts import judge
 
@@ -127,6 +128,28 @@ def test_each_target_has_an_error_of_its_own() -> None:
     worlds = [judge(seed) for seed in range(30)]
     assert mean(world.over - world.unavoidable for world in worlds) <= 0.01
     assert mean(world.use for world in worlds) >= 0.92
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("world", "over", "used"),
+    [
+        ({}, 0.005, 0.99),
+        ({"wrong": True}, 0.005, 0.98),
+        ({"idle": True}, 0.005, 0.98),
+        ({"idle": True, "lag": 120}, 0.005, 0.98),
+        ({"idle": True, "wrong": True, "lag": 60}, 0.01, 0.97),
+        ({"averaged": 60, "wrong": True}, 0.01, 0.97),
+        ({"averaged": 300}, 0.02, 0.97),
+        ({"averaged": 300, "wrong": True}, 0.03, 0.96),
+    ],
+    ids=str,
+)
+def test_real_meters_are_as_good_as_the_truth(world: dict[str, Any], over: float, used: float) -> None:
+    """Beside a run that is told true watts and the base, on the same feed; the mean of four drawn worlds."""
+    worlds = [real_meters.judge(seed, **world) for seed in range(4)]
+    assert mean(each.over for each in worlds) <= over
+    assert mean(each.use for each in worlds) >= used
 
 
 ONE = {"ns/one": 50.0}

@@ -71,12 +71,12 @@ class _Month:
 
 @pytest.mark.parametrize("marks", [True, False], ids=["staleness marks", "none"])
 @pytest.mark.parametrize(
-    "jobs", [("node-exporter",), ("node-exporter", "pods")], ids=["one job", "two of the same pods"]
+    ("jobs", "pods"),
+    # Without labels of pods two jobs are two tellers: their nodes are disputed.
+    [(("node-exporter",), True), (("node-exporter",), False), (("node-exporter", "pods"), True)],
+    ids=["one job", "no label of pods", "two jobs of the same pods"],
 )
-@pytest.mark.parametrize("pods", [True, False], ids=["pods told", "no label of pods"])
 def test_no_series_is_left_out_and_no_node_is_doubtful(marks: bool, jobs: tuple[str, ...], pods: bool) -> None:
-    if len(jobs) > 1 and not pods:
-        pytest.skip("without labels of pods two jobs are two tellers: their nodes are disputed")
     month, judge = _Month(7, marks=marks, jobs=jobs, pods=pods), JobsOfNodes()
     wrong: list[tuple[float, str]] = []
     since: dict[str, float] = {}
