@@ -10,7 +10,6 @@ from fractions import Fraction
 import structlog
 
 from ballast.answers.api import Power
-from ballast.base.clock import AHEAD
 from ballast.cluster.context import Context
 from ballast.cluster.state import StateStore as Keys
 from ballast.jobs.power import power_sentences
@@ -29,6 +28,8 @@ from ballast.telemetry.feeds.budget_feed import BudgetFeed, Watts
 from ballast.telemetry.feeds.power_schedule import ScheduleReader
 
 REBASELINE = "power.rebaseline"
+WRITTEN_AHEAD = 86_400.0
+"""Seconds by which a word of a person may be ahead of now."""
 SUCCESSIVE = 2.5
 """Intervals; what lies between ticks that are further apart is not known."""
 
@@ -240,8 +241,9 @@ class PowerJob:
             confirmed = (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
         except (ValueError, OverflowError):
             return None, f"key {REBASELINE} of ballast-switches is {text!r}, expected a time in RFC 3339"
-        if confirmed > self._clock.wall() + AHEAD:
-            return None, f"key {REBASELINE} of ballast-switches is {text!r}, later than now; give the present time"
+        # Whoever writes local time without a zone is hours off; the year 2100 would hide every later word.
+        if confirmed > self._clock.wall() + WRITTEN_AHEAD:
+            return None, f"key {REBASELINE} of ballast-switches is {text!r}, a day ahead; give the present time"
         return confirmed, None
 
     def _all_metrics(self) -> Iterable[PowerMetrics]:
