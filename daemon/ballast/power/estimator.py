@@ -48,6 +48,9 @@ UNUSUAL = (0.0, 3.0, 6.0, 6.0, 6.0)
 """By DRIFTS, and by the second of delay: how much likelier the others are before the first sample, in scores."""
 USUAL = 150.0
 
+BESIDE_OTHERS = (8.0, 0.0, 16.0, 16.0, 10.0)
+"""By PRIORS, in scores: what others draw is likelier than wrong watts."""
+
 NOISE = 0.01
 """Relative error of a meter that says nothing."""
 
@@ -108,9 +111,9 @@ class Doubt:
 
 class Estimator:
     """`watts` are those declared, by namespace/name in the order of priority; `averaged` are the seconds over which the
-    meter averages, None where that is not known."""
+    meter averages, None where that is not known; `shared` is whether others are known to be in the meter."""
 
-    def __init__(self, watts: Mapping[str, float], averaged: float | None = None) -> None:
+    def __init__(self, watts: Mapping[str, float], averaged: float | None = None, *, shared: bool = False) -> None:
         share = max(1, -(-len(watts) // PARTS))
         self._watts = {name: (index // share, each) for index, (name, each) in enumerate(watts.items())}
         self._size = -(-len(watts) // share)
@@ -132,6 +135,9 @@ class Estimator:
         self._covariance = np.zeros(0)
         # Most meters are prompt, and most draws steady.
         self._scores = self._lags[self._lag, 0] / USUAL + np.tile(UNUSUAL, len(models) // len(DRIFTS))
+        if shared:
+            # What is there beyond the declared watts is the others', until changes of replicas say otherwise.
+            self._scores += np.tile(np.repeat(BESIDE_OTHERS, len(DRIFTS)), len(lags))
         self._at = 0.0
         self._surprised = False
         self._used = np.concatenate([[0.0], np.ones(self._size)])

@@ -168,7 +168,11 @@ class WattsLearner:
         self._declared = policy
         by_priority = sorted(policy.places.values(), key=lambda place: place.priority)
         watts = {place.member.name: float(place.member.watts) for place in by_priority}
-        self.trim = Estimator(watts, averaged or None) if policy.absolute and not self._measured else None
+        self.trim = (
+            Estimator(watts, averaged or None, shared=policy.shares_limit)
+            if policy.absolute and not self._measured
+            else None
+        )
         """The factors between declared and drawn watts; None where watts are measured alone."""
         self._used: dict[str, Fraction] = {}
         self._base: Fraction | None = None
