@@ -271,10 +271,10 @@ class Estimator:
     def _moved(self, seconds: Array) -> tuple[Array, Array]:
         """The states and covariances of all models so many seconds later."""
         assert self._states is not None
-        step = np.tile(np.eye(self._size + 2), (len(seconds), 1, 1))
-        step[:, 1:-1, -1] = seconds[:, None]
-        states = np.einsum("hij,hj->hi", step, self._states)
-        covariance = np.einsum("hij,hjk,hlk->hil", step, self._covariance, step)
+        states, covariance = self._states.copy(), self._covariance.copy()
+        states[:, 1:-1] += seconds[:, None] * states[:, -1:]
+        covariance[:, 1:-1] += seconds[:, None, None] * covariance[:, -1:]
+        covariance[:, :, 1:-1] += seconds[:, None, None] * covariance[:, :, -1:]
         level, slope, each, base = self._drift.T
         covariance[:, 1:-1, 1:-1] += (level**2 * seconds + slope**2 * seconds**3 / 3)[:, None, None]
         covariance[:, 1:-1, -1] += (slope**2 * seconds**2 / 2)[:, None]
