@@ -365,7 +365,7 @@ def test_a_further_fall_is_carried_out_though_the_last_one_had_no_effect() -> No
 def test_nothing_rises_by_watts_that_cannot_be_and_a_fall_is_as_fast(doubt: str) -> None:
     one = power_run({}, {})
     one.run([200.0] * 2)
-    for watts in (40_000, 90_000):
+    for watts in (*[40_000] * 10, *[90_000] * 10):
         one.at += 15
         sample = Watts(Fraction(watts), WALL + one.at, doubt=doubt)
         one.budget.cycle(TickContext(Fraction(one.at), WALL + one.at), sample)
@@ -376,7 +376,7 @@ def test_nothing_rises_by_watts_that_cannot_be_and_a_fall_is_as_fast(doubt: str)
 
 def test_nothing_rises_while_a_schedule_that_may_bound_has_never_been_read() -> None:
     one = power_run({}, {}, schedule={"csv": "gone.csv"})
-    for watts in (200, 400, 400, 400, 100, 100):
+    for watts in (200, *[400] * 12, 100, 100):
         one.at += 15
         sample = Watts(Fraction(watts), WALL + one.at, schedule_problem="the schedule cannot be read")
         one.budget.cycle(TickContext(Fraction(one.at), WALL + one.at), sample)
