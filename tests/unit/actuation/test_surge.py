@@ -12,7 +12,7 @@ from ballast.cluster.state import StateStore
 from ballast.model.pod import Owner, Pod
 from ballast.model.workload import Workload
 from tests.worlds.clock import FakeClock
-from tests.worlds.evicting import Crash
+from tests.worlds.evicting import Crash, EvictingApi, Replica
 from tests.worlds.kube_api import FakeApi
 from tests.worlds.writing import writer_on
 
@@ -204,3 +204,12 @@ def test_kubectl_and_helm_are_no_objection() -> None:
     labels = {"app.kubernetes.io/managed-by": "Helm"}
     assert objection(msgspec.json.encode({"metadata": {"managedFields": fields, "labels": labels}})) is None
     assert objection(b"[]") == "it cannot be read"
+
+
+def test_two_pods_of_one_plan_that_are_replaced_apart_are_both_followed() -> None:
+    replica = Replica(EvictingApi())
+    for uid in ("a", "b", "a"):
+        step = StepRecord(f"shop/{uid}", uid, "n0", 5.0, status=StepStatus.EVICTED)
+        replica.evictor.recorder.take_up(Running("relieve-1", "relieve", 5.0, steps=(step,)))
+    [plan] = replica.evictor.recorder.plans
+    assert sorted(step.uid for step in plan.steps) == ["a", "b"]

@@ -148,10 +148,13 @@ class EvictionRecorder:
                 self._put(running)
 
     def take_up(self, running: Running) -> None:
-        """A plan that was begun elsewhere and is followed from now on."""
+        """A plan that was begun elsewhere and is followed from now on; steps of it that are followed already stay."""
         with self._lock:
             for step in running.steps:
                 self._count(None, step)
+            new = {step.uid for step in running.steps}
+            kept = [step for plan in self.plans if plan.id == running.id for step in plan.steps if step.uid not in new]
+            running = msgspec.structs.replace(running, steps=(*kept, *running.steps))
             self._put(running)
             self.unsaved = True
 
