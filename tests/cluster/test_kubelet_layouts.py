@@ -15,6 +15,7 @@ from ballast.telemetry.node_names import NodeNames
 from ballast.telemetry.prometheus_source import PrometheusSource
 from ballast_lab.harness.prometheus import Prometheus, prometheus
 from ballast_lab.harness.tools import Tools
+from tests.worlds.examined import assert_each_line_helps, examined
 
 SPAN, STEP = 600, 15
 CORES, MEMORY, PODS = 4.0, 16e9, 110.0
@@ -268,3 +269,14 @@ def test_a_copy_that_tells_another_number_is_left_out_or_disputed(
             assert reading.doubtful <= {NODES[1].name}, "one node is disputed at most"
             told = {row: value for row, value in told.items() if NODES[row].name not in reading.doubtful}
             assert told == pytest.approx({row: TRUE[resource][row] for row in told}, abs=1e-6)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS | FORGED)
+def test_each_line_that_doctor_prints_helps(scraped: tuple[Prometheus, float], layout: str) -> None:
+    server, last = scraped
+    store = {
+        "BALLAST_PROMETHEUS__URL": server.url,
+        "BALLAST_PROMETHEUS__PRESET": LAYOUTS[layout].preset if layout in LAYOUTS else "kubelet",
+        "BALLAST_PROMETHEUS__MATCHERS": f'layout="{layout}"',
+    }
+    assert_each_line_helps(lambda more: examined({**store, **more}, NODES, last), COUNT)

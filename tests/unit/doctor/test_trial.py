@@ -1,8 +1,7 @@
 """Doctor prints a line only where it makes some node more known and none less."""
 
-import shlex
 from collections.abc import Mapping
-from typing import Any, cast
+from typing import cast
 
 import pytest
 from hypothesis import given
@@ -11,24 +10,20 @@ from msgspec.structs import replace
 from responses import RequestsMock
 
 from ballast.cluster.client import KubeApi
-from ballast.doctor import series
-from ballast.doctor.checks import CHECKS
-from ballast.doctor.cluster_view import CheckNotPossible
 from ballast.doctor.evidence import Evidence
 from ballast.doctor.finding import Finding, KnownNodes
 from ballast.doctor.trial import tried
-from ballast.model.sample import Reading
 from ballast.settings import load
 from tests.unit.telemetry.fake_prometheus import URL, FakePrometheus, QueryRefused, Series
 from tests.unit.telemetry.layouts import COUNT, NAMES, Exporter, Labels, Layout, nodes
 from tests.unit.telemetry.test_layouts import KUBELET, MENDED, also, by
 from tests.worlds.clock import FakeClock
+from tests.worlds.examined import Known, assert_each_line_helps, examined
 
 AT = 1_700_000_010.0
 GPU = "DCGM_FI_DEV_GPU_UTIL"
 PODS = "kubelet_running_pods"
 CADVISOR = "container_\\w+"
-Known = set[tuple[str, int]]
 
 
 def kubelet(metrics: str, **labels: str) -> Exporter:
@@ -67,58 +62,19 @@ FIELD = {
 }
 
 
-def examined(layout: Layout, more: Mapping[str, str] | None = None) -> tuple[list[Finding], Known]:
-    """What doctor would say, and the samples without any line."""
-    settings = load({"BALLAST_PROMETHEUS__URL": URL, **layout.settings, **(more or {})})
-    evidence = Evidence(settings, cast(KubeApi, None), FakeClock(wall=AT))
-    unanswered: dict[str, Any] = {"nodes": tuple(nodes()), "pods": (), "witness": Reading("metrics-server", AT, {})}
-    vars(evidence).update(unanswered)
-    found = []
-    try:
-        for check in CHECKS.values():
-            if check.__module__ == series.__name__:
-                try:
-                    found += [tried(evidence, finding) for finding in check(evidence)]
-                except CheckNotPossible:
-                    continue
-        samples = evidence.reading.samples
-    finally:
-        evidence.close()
-    return found, {(name, row) for name, each in samples.items() for row in each.rows.tolist()}
+def examine(layout: Layout, more: Mapping[str, str] | None = None) -> tuple[list[Finding], Known]:
+    return examined({"BALLAST_PROMETHEUS__URL": URL, **layout.settings, **(more or {})}, nodes(), AT)
 
 
-def changes(finding: Finding) -> list[tuple[KnownNodes, dict[str, str]]]:
-    """What each line that was tried promises, with the settings: one line, or all that help only together."""
-    lines = [
-        (count, shlex.split(line)[0].partition("="))
-        for line, count in zip(finding.fix, finding.tried, strict=True)
-        if count is not None
-    ]
-    names = [name for _, (name, _, _) in lines]
-    if len(lines) > 1 and len(set(names)) == len(lines) and all(name.startswith("BALLAST_TELE") for name in names):
-        return [(lines[0][0], {name: value for _, (name, _, value) in lines})]
-    return [(count, {name: value}) for count, (name, _, value) in lines]
-
-
-def assert_each_line_helps(layout: Layout) -> int:
+def assert_lines_help(layout: Layout) -> int:
     with RequestsMock(assert_all_requests_are_fired=False) as wire:
         FakePrometheus(layout.evaluate).serve(wire)
-        found, before = examined(layout)
-        lines = 0
-        for finding in found:
-            for promised, settings in changes(finding):
-                _, after = examined(layout, settings)
-                lines += 1
-                assert before <= after, (finding, settings)
-                assert finding.check == "several-jobs" or after - before, (finding, settings)
-                known = sum({(name, row) for name in ("cpu", "memory")} <= after for row in range(COUNT))
-                assert promised == KnownNodes(known, COUNT)
-    return lines
+        return assert_each_line_helps(lambda more: examine(layout, more), COUNT)
 
 
 @pytest.mark.parametrize("name", FIELD)
 def test_every_line_of_a_layout_of_the_field_helps(name: str) -> None:
-    assert_each_line_helps(FIELD[name])
+    assert_lines_help(FIELD[name])
 
 
 LABELS = st.dictionaries(
@@ -158,17 +114,17 @@ def layouts(draw: st.DrawFn) -> Layout:
 
 @given(layouts())
 def test_every_line_of_any_layout_helps(layout: Layout) -> None:
-    assert_each_line_helps(layout)
+    assert_lines_help(layout)
 
 
 def test_lines_are_tried_at_all() -> None:
-    assert sum(map(assert_each_line_helps, FIELD.values())) >= 15
+    assert sum(map(assert_lines_help, FIELD.values())) >= 15
 
 
 def test_the_line_that_helps_most_comes_first() -> None:
     with RequestsMock(assert_all_requests_are_fired=False) as wire:
         FakePrometheus(FIELD["clusters of unequal size"].evaluate).serve(wire)
-        (finding, *_), _ = examined(FIELD["clusters of unequal size"])
+        (finding, *_), _ = examine(FIELD["clusters of unequal size"])
     assert finding.fix[0] == "BALLAST_PROMETHEUS__MATCHERS='region=\"e\"'"
     assert finding.tried[0] == KnownNodes(COUNT, COUNT)
 
@@ -178,7 +134,7 @@ def test_a_line_costs_three_queries_however_often_it_is_proposed() -> None:
     with RequestsMock(assert_all_requests_are_fired=False) as wire:
         store = FakePrometheus(layout.evaluate)
         store.serve(wire)
-        (finding, *_), _ = examined(layout)
+        (finding, *_), _ = examine(layout)
         settings = load({"BALLAST_PROMETHEUS__URL": URL})
         evidence = Evidence(settings, cast(KubeApi, None), FakeClock(wall=AT))
         vars(evidence).update({"nodes": tuple(nodes()), "pods": ()})
@@ -194,7 +150,7 @@ def test_a_line_costs_three_queries_however_often_it_is_proposed() -> None:
 def test_a_line_that_would_take_other_resources_is_not_printed() -> None:
     with RequestsMock(assert_all_requests_are_fired=False) as wire:
         FakePrometheus(FIELD["GPUs by pods"].evaluate).serve(wire)
-        found, _ = examined(FIELD["GPUs by pods"])
+        found, _ = examine(FIELD["GPUs by pods"])
     (finding,) = [each for each in found if each.check == "node-label"]
     assert "BALLAST_TELEMETRY__NODE_LABEL=" not in f"{finding.message} {finding.fix}"
     assert "target_label: node" in finding.fix[0]
@@ -221,7 +177,7 @@ def test_own_labels_are_no_difference_and_a_labeldrop_line(label: str, settings:
     twice = [Exporter(also(**{label: score})) for score in ("61", "40")]
     with RequestsMock(assert_all_requests_are_fired=False) as wire:
         FakePrometheus(Layout(twice).evaluate).serve(wire)
-        found, known = examined(Layout(twice), settings)
+        found, known = examine(Layout(twice), settings)
     assert len(known) == 2 * COUNT
     (finding,) = found
     assert (finding.check, finding.status) == ("copied-labels", "warn")
@@ -234,7 +190,7 @@ def test_labels_of_others_still_tell_things_apart(label: str) -> None:
     twice = [Exporter(also(**{label: score})) for score in ("61", "40")]
     with RequestsMock(assert_all_requests_are_fired=False) as wire:
         FakePrometheus(Layout(twice).evaluate).serve(wire)
-        found, known = examined(Layout(twice))
+        found, known = examine(Layout(twice))
     assert not known
     assert {finding.check for finding in found} == {"clusters-mixed"}
 
@@ -249,6 +205,6 @@ def test_a_store_that_refuses_what_is_tried_leaves_the_line_untried() -> None:
 
     with RequestsMock(assert_all_requests_are_fired=False) as wire:
         FakePrometheus(evaluate).serve(wire)
-        (finding, *_), _ = examined(layout)
+        (finding, *_), _ = examine(layout)
     assert any('region="e"' in line for line in finding.fix)
     assert set(finding.tried) == {None}
