@@ -11,7 +11,7 @@ known: a Kalman filter (Kalman, 1960) runs for each combination, and each counts
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import product
@@ -48,11 +48,20 @@ UNUSUAL = (0.0, 3.0, 6.0, 6.0, 6.0)
 """By DRIFTS, and by the second of delay: how much likelier the others are before the first sample, in scores."""
 USUAL = 150.0
 
+UNKNOWN = 1.0
+"""The same for each of those that declare nothing and begin with a guess."""
+
 BESIDE_OTHERS = (8.0, 0.0, 16.0, 16.0, 10.0)
 """By PRIORS, in scores: what others draw is likelier than wrong watts."""
 
 NOISE = 0.01
-"""Relative error of a meter that says nothing."""
+"""Relative error of a meter at least."""
+
+MEDIAN = 1.4826
+"""Standard deviations of a normal distribution in the median of its absolute values."""
+
+LATELY = 60
+"""Samples whose bends tell the error: neither a level nor a slope bends."""
 
 REMEMBER = 0.999
 """Weight of older predictions of a model against a newer one."""
@@ -108,15 +117,33 @@ class Doubt:
         more = float(ran @ self.excess) + DEVIATIONS * deviation - EXCUSED * float(ran @ self.expected)
         return Fraction(f"{max(0.0, more):.6g}")
 
+    def errors(self, base: float) -> tuple[tuple[float, float], dict[str, tuple[float, float]]]:
+        """Watts of the base beside those declared, and of a replica by namespace/name, each with its standard error."""
+        deviation = np.sqrt(np.maximum(0.0, np.diag(self.spread)))
+        watts = {
+            name: (float(self.expected[1 + part]) * each, float(deviation[1 + part]) * each)
+            for name, (part, each) in self.watts.items()
+        }
+        return (base + float(self.expected[0]) * self.scale, float(deviation[0]) * self.scale), watts
+
 
 class Estimator:
     """`watts` are those declared, by namespace/name in the order of priority; `averaged` are the seconds over which the
-    meter averages, None where that is not known; `shared` is whether others are known to be in the meter."""
+    meter averages, None where that is not known; `shared` is whether others are known to be in the meter. The watts of
+    the `unknown` ones are a guess."""
 
-    def __init__(self, watts: Mapping[str, float], averaged: float | None = None, *, shared: bool = False) -> None:
+    def __init__(
+        self,
+        watts: Mapping[str, float],
+        averaged: float | None = None,
+        *,
+        shared: bool = False,
+        unknown: Collection[str] = (),
+    ) -> None:
         share = max(1, -(-len(watts) // PARTS))
         self._watts = {name: (index // share, each) for index, (name, each) in enumerate(watts.items())}
         self._size = -(-len(watts) // share)
+        self._unknown = np.isin(np.arange(self._size), [self._watts[name][0] for name in unknown])
         ranges = RANGES if averaged is None else (averaged,)
         lags = [(delay, length) for length in ranges for delay in (DELAYS if not length else DELAYS[:21:4])]
         if averaged:
@@ -139,6 +166,7 @@ class Estimator:
             # What is there beyond the declared watts is the others', until changes of replicas say otherwise.
             self._scores += np.tile(np.repeat(BESIDE_OTHERS, len(DRIFTS)), len(lags))
         self._at = 0.0
+        self._shown: deque[float] = deque(maxlen=LATELY)
         self._surprised = False
         self._used = np.concatenate([[0.0], np.ones(self._size)])
         self._doubt: Doubt | None = None
@@ -148,8 +176,8 @@ class Estimator:
 
     @property
     def in_use(self) -> dict[str, Fraction]:
-        """The factors by which the declared watts are multiplied, by namespace/name; empty where they are right."""
-        if (self._used[1:] == 1).all():
+        """The factors by which the watts are multiplied, by namespace/name; empty where those declared are right."""
+        if (self._used[1:] == 1).all() and not self._unknown.any():
             return {}
         return {name: Fraction(f"{self._used[1 + part]:.4g}") for name, (part, _) in self._watts.items()}
 
@@ -161,7 +189,13 @@ class Estimator:
     @property
     def doubt(self) -> Doubt | None:
         """How far what is in use may be wrong; None while what is declared has not been refuted."""
-        return None if self._used[0] == 0 and (self._used[1:] == 1).all() else self._doubt
+        declared = self._used[0] == 0 and (self._used[1:] == 1).all() and not self._unknown.any()
+        return None if declared else self._doubt
+
+    @property
+    def known(self) -> Doubt | None:
+        """What is expected, and how wrong that may be; None before the first sample."""
+        return self._doubt
 
     def measure(self, at: float, counts: Mapping[str, int], drawn: float) -> None:
         """At `at` (seconds) these pods draw, and the meter shows `drawn` watts, both without the declared base."""
@@ -200,6 +234,7 @@ class Estimator:
         common, each, base = self._prior.T
         self._covariance[:, 0, 0] = (base * max(1.0, drawn / scale)) ** 2
         self._covariance[:, 1:-1, 1:-1] = common[:, None, None] ** 2 + each[:, None, None] ** 2 * np.eye(self._size)
+        self._covariance[:, 1:-1, 1:-1] += np.diag(UNKNOWN**2 * self._unknown)
 
     def _ran(self, at: float) -> tuple[Array, Array]:
         """[model, state]: what drew in the time that the newest sample tells of, and how far that is not known since it
@@ -240,7 +275,8 @@ class Estimator:
         self._at = at
         states[:], covariance[:] = self._moved(np.full(len(states), passed))
         missed = drawn - np.einsum("hi,hi->h", ran, states)
-        noise = (NOISE * drawn) ** 2 + (np.einsum("khi,hi->kh", apart, states) ** 2).sum(axis=0)
+        self._shown.append(drawn)
+        noise = (self._noise() * drawn) ** 2 + (np.einsum("khi,hi->kh", apart, states) ** 2).sum(axis=0)
         variance = noise + np.einsum("hi,hij,hj->h", ran, covariance, ran)
         refuted = bool((missed**2 / variance).min() > SURPRISE)
         # One sample that nothing explains may be a bad one; two are a change of all watts, or of each.
@@ -261,6 +297,14 @@ class Estimator:
             only = np.zeros((len(states), states.shape[1]))
             only[below, 0] = 1.0
             self._correct(only, -states[:, 0] * (only[:, 0] > 0), covariance[:, 0, 0] * 1.01 + 1e-12)
+
+    def _noise(self) -> float:
+        """The relative error of the meter. Of independent errors a second difference has six times the variance; the
+        median passes over the few that follow a change of replicas."""
+        if len(self._shown) < LATELY / 4:
+            return NOISE
+        bends = np.abs(np.diff(np.array(self._shown), 2)) / np.array(self._shown)[1:-1]
+        return max(NOISE, MEDIAN * float(np.median(bends)) / sqrt(6))
 
     def _correct(self, ran: Array, missed: Array, variance: Array) -> None:
         pointed = np.einsum("hij,hj->hi", self._covariance, ran)
@@ -313,7 +357,10 @@ class Estimator:
     def _use(self, expected: Array, now: Array) -> None:
         """Takes what is expected where it matters: for what runs, or for a replica more or less."""
         right = bool((np.abs(expected - np.array([0.0, *np.ones(self._size)])) <= EQUAL).all())
-        wanted = np.concatenate([[max(0.0, expected[0])], np.clip(expected[1:], LEAST, MOST)])
+        right &= not self._unknown.any()
+        most = np.where(self._unknown, np.inf, MOST)
+        least = np.where(self._unknown, 0.0, LEAST)
+        wanted = np.concatenate([[max(0.0, expected[0])], np.clip(expected[1:], least, most)])
         if right:
             wanted = np.concatenate([[0.0], np.ones(self._size)])
         used = float(now @ self._used)

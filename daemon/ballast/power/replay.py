@@ -258,7 +258,7 @@ class _SimulatedMeter:
     @property
     def doubt(self) -> Doubt | None:
         """How far the watts in force may be wrong."""
-        return None if self._meter.trim is None else self._meter.trim.doubt
+        return self._meter.doubt
 
     def held(self, policy: PowerPolicy, outcome: ControllerResult, sample: Sample) -> ControllerResult:
         """The outcome without a rise, where the meter is above what is allowed."""

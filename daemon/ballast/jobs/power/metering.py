@@ -41,14 +41,12 @@ class Metering:
     @property
     def factor(self) -> float | None:
         """How many times the declared watts are drawn; None where that is not measured."""
-        trim = None if self._meter is None else self._meter.trim
-        return None if trim is None else trim.measured
+        return None if self._meter is None else self._meter.factor
 
     @property
     def doubt(self) -> Doubt | None:
         """How far the watts in force may be wrong; None where no meter tells."""
-        trim = None if self._meter is None else self._meter.trim
-        return None if trim is None else trim.doubt
+        return None if self._meter is None else self._meter.doubt
 
     def measure(
         self,
