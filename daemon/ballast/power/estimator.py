@@ -15,7 +15,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import product
-from math import sqrt
+from math import ceil, sqrt
 
 import numpy as np
 from numpy.typing import NDArray
@@ -72,8 +72,17 @@ SURPRISE = 16.0
 DEVIATIONS = 2.0
 """Standard deviations by which a plan may draw more than is expected."""
 
-EXCUSED = 0.02
+MARGINS = 0.01, 0.02, 0.1
+"""The least margin, the one before enough is known, and the largest."""
+EXCUSED = MARGINS[0]
 """The part of a draw up to which an error is left to the policy's margin."""
+
+MISSES = 120
+"""Predictions whose errors are the margin; a sixth of them are enough."""
+ALMOST = 95
+"""Percent of them that the margin covers."""
+EVEN = 0.005
+"""Steps of the margin."""
 
 LEAST, MOST = 0.25, 4.0
 """Factors in use; beyond them the meter is not believed."""
@@ -167,6 +176,7 @@ class Estimator:
             self._scores += np.tile(np.repeat(BESIDE_OTHERS, len(DRIFTS)), len(lags))
         self._at = 0.0
         self._shown: deque[float] = deque(maxlen=LATELY)
+        self._misses: deque[float] = deque(maxlen=MISSES)
         self._surprised = False
         self._used = np.concatenate([[0.0], np.ones(self._size)])
         self._doubt: Doubt | None = None
@@ -193,6 +203,15 @@ class Estimator:
         return None if declared else self._doubt
 
     @property
+    def margin(self) -> float:
+        """The part of a draw by which it was more than expected, but for the worst predictions."""
+        least, unknown, most = MARGINS
+        if len(self._misses) < MISSES / 6:
+            return unknown
+        missed = float(np.percentile(self._misses, ALMOST))
+        return min(most, max(least, EVEN * ceil(missed / EVEN)))
+
+    @property
     def known(self) -> Doubt | None:
         """What is expected, and how wrong that may be; None before the first sample."""
         return self._doubt
@@ -211,9 +230,12 @@ class Estimator:
             if not declared.sum():
                 return
             self._begin(float(declared.sum()), drawn)
+        assert self._states is not None
         ran, unseen = self._ran(at)
         if not self._answers(ran, drawn):
             return
+        foretold = float(self._weights() @ (ran * self._states).sum(axis=1))
+        self._misses.append(drawn / foretold - 1 if foretold > 0 else 0.0)
         # Samples of an averaging meter begin and end between two looks at what runs.
         half = self._ran(at - (at - self._at) / 2 if self._at else at)[0]
         self._learn(at, ran, np.stack([(ran - half) * (self._lags[self._lag, 1] > 0)[:, None], unseen]), drawn)
@@ -329,10 +351,15 @@ class Estimator:
         covariance[:, index, index] += (each**2 * seconds)[:, None]
         return states, covariance
 
+    def _weights(self) -> Array:
+        """The likelihood of each model."""
+        weights: Array = np.exp((self._scores.min() - self._scores) / 2)
+        weights /= weights.sum()
+        return weights
+
     def _collapse(self) -> tuple[Array, Array]:
         """Mean and covariance of base and factors now, over all models, each by its likelihood."""
-        weights = np.exp((self._scores.min() - self._scores) / 2)
-        weights /= weights.sum()
+        weights = self._weights()
         states, covariance = self._moved(self._ahead)
         states, covariance = states[:, :-1], covariance[:, :-1, :-1]
         mean = weights @ states

@@ -1,4 +1,4 @@
-"""The watts of replicas as a policy's meter shows them: those that are declared, corrected, and those to be measured."""
+"""The watts of replicas as a meter shows them: those that are declared, corrected, and those to be measured."""
 
 from __future__ import annotations
 
@@ -42,7 +42,8 @@ class WattsLearner:
             self._estimator = self._begun()
         self._used: dict[str, Fraction] = {}
         self._base: Fraction | None = None
-        self._applied: tuple[PowerPolicy, dict[str, Fraction], Fraction | None, PowerPolicy] | None = None
+        self._margin: Fraction | None = None
+        self._applied: tuple[PowerPolicy, tuple[object, ...], PowerPolicy] | None = None
 
     @property
     def measures(self) -> bool:
@@ -78,6 +79,7 @@ class WattsLearner:
         self._estimator.measure(float(at), counts, float(beyond))
         if not self._decides or self._estimator.known is None:
             return
+        self._margin = Fraction(f"{self._estimator.margin:.3f}")
         factors = self._estimator.in_use
         self._used = {name: max(self._watts[name] * factor, Fraction(LEAST)) for name, factor in factors.items()}
         self._base = self._policy.base_power + self._estimator.base if self._estimator.base else None
@@ -91,14 +93,11 @@ class WattsLearner:
         return Learned(watts, base)
 
     def applied(self, policy: PowerPolicy) -> PowerPolicy:
-        """The policy with the watts in force."""
-        if not self._used and self._base is None:
-            return policy
-        known = self._applied
-        if known is None or known[0] is not policy or known[1:3] != (self._used, self._base):
-            measured = policy.with_watts(self._used, self._base)
-            known = self._applied = policy, dict(self._used), self._base, measured
-        return known[3]
+        """The policy with the watts and the margin in force."""
+        key = dict(self._used), self._base, self._margin
+        if self._applied is None or self._applied[0] is not policy or self._applied[1] != key:
+            self._applied = policy, key, policy.with_watts(self._used, self._base, self._margin) if any(key) else policy
+        return self._applied[2]
 
     def _share(self, counts: Mapping[str, int], watts: Fraction) -> None:
         """Where nothing is known of members, all of their replicas draw alike at first."""

@@ -9,7 +9,7 @@ from functools import cached_property
 from types import MappingProxyType
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, Field, PlainValidator, field_validator
+from pydantic import Field, PlainValidator, field_validator
 
 from ballast.power.allocation import whole
 from ballast.power.averaging import range_of
@@ -34,7 +34,7 @@ from ballast.power.sections import (
     Stability,
     TargetBasis,
 )
-from ballast.power.values import INT32, Count, Integer, Name, NotNegative, OpenShare, Reference, Share, exact
+from ballast.power.values import INT32, Count, Integer, Name, NotNegative, OpenShare, Reference, exact
 
 ONE = Fraction(1)
 LONG = Fraction(180)
@@ -43,10 +43,19 @@ LONG = Fraction(180)
 DEFAULT_MARGIN = Fraction(2, 100)
 
 
-def _below_one(value: Fraction) -> Fraction:
-    if value >= 1:
-        raise ValueError("expected a fraction of at least 0 and below 1, such as 0.02")
-    return value
+AUTO: Literal["auto"] = "auto"
+
+
+def _share_or_auto(value: object) -> Fraction | str:
+    if value is None or value == AUTO:
+        return AUTO
+    try:
+        share = exact(value)
+    except ValueError:
+        raise ValueError("expected a fraction, such as 0.02, or auto") from None
+    if not 0 <= share < 1:
+        raise ValueError("expected a fraction of at least 0 and below 1, such as 0.02, or auto")
+    return share
 
 
 def _true_or_false(value: object) -> object:
@@ -150,8 +159,9 @@ class PowerPolicy(PolicySection):
     feed: FeedSpec | None = None
     budget: BudgetKind | None = None
     """None: absolute where every member has `wattsPerReplica`, else anchor."""
-    margin: Annotated[Share, AfterValidator(_below_one)] | None = None
-    """The part of the feed that stays unused; None: 0.02 for an absolute budget, else 0."""
+    margin: Annotated[Fraction | str, PlainValidator(_share_or_auto)] = AUTO
+    """The part of the feed that stays unused; "auto": as the meter of an absolute budget shows, 0.02 without one, and 0
+    for an anchor."""
     deadband: OpenShare = Fraction(5, 100)
     increase: Increase = Increase()
     decrease: Decrease = Decrease()
@@ -203,7 +213,7 @@ class PowerPolicy(PolicySection):
     @property
     def margin_in_force(self) -> Fraction:
         """The part of the feed that stays unused."""
-        if self.margin is not None:
+        if isinstance(self.margin, Fraction):
             return self.margin
         return DEFAULT_MARGIN if self.absolute else Fraction(0)
 
@@ -282,12 +292,19 @@ class PowerPolicy(PolicySection):
         """The policy with its members also inside `bounds`: lowest and highest replicas by namespace/name."""
         return self._changed(lambda member: _bounded(member, bounds))
 
-    def with_watts(self, watts: Mapping[str, Fraction], base: Fraction | None = None) -> PowerPolicy:
-        """The policy with these watts of one replica, by namespace/name, and these base watts."""
+    def with_watts(
+        self, watts: Mapping[str, Fraction], base: Fraction | None = None, margin: Fraction | None = None
+    ) -> PowerPolicy:
+        """The policy with these watts of one replica, by namespace/name, these base watts, and this margin if it has
+        none of its own.
+        """
         changed = self._changed(
             lambda each: each.model_copy(update={"watts_per_replica": watts.get(each.name, each.watts)})
         )
-        return changed if base is None else changed.model_construct(**{**dict(changed), "base_power": base})
+        learned = {} if base is None else {"base_power": base}
+        if margin is not None and self.margin == AUTO:
+            learned |= {"margin": margin}
+        return changed.model_construct(**{**dict(changed), **learned}) if learned else changed
 
     def _changed(self, change: Callable[[Member], Member]) -> PowerPolicy:
         groups = tuple(group.model_copy(update={"members": tuple(map(change, group.members))}) for group in self.groups)

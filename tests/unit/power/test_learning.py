@@ -6,9 +6,12 @@ from fractions import Fraction
 
 import pytest
 
+from ballast.base.errors import SettingsError
 from ballast.power.learned_watts import WattsLearner
 from ballast.power.policy_reader import read
 
+POLICY = {"name": "p", "feed": {"watts": 5000}, "consumption": {"query": "meter_watts"}}
+MEMBER = {"ref": "ns/a", "min": 0, "max": 50, "wattsPerReplica": 20}
 TRUE = {"ns/a": 20.0, "ns/b": 55.0}
 
 
@@ -84,3 +87,26 @@ def test_the_first_sample_is_shared_equally() -> None:
     assert learned is not None
     assert learned.watts["ns/a"][0] == pytest.approx(20, rel=0.01)
     assert not model.waits
+
+
+@pytest.mark.parametrize(("noise", "least", "most"), [(0, 0.009, 0.011), (0.01, 0.014, 0.031), (0.1, 0.09, 0.11)])
+def test_the_margin_is_what_the_meter_s_errors_show(noise: float, least: float, most: float) -> None:
+    model = learner(a=20, b=55)
+    policy = read([POLICY | {"independents": [MEMBER]}], "power")[0]
+    assert model.applied(policy).margin_in_force == Fraction(2, 100)
+    lived(model, 10, seed=3, noise=noise)
+    assert least <= model.applied(policy).margin_in_force <= most
+    own = read([POLICY | {"independents": [MEMBER], "margin": 0.3}], "power")[0]
+    assert model.applied(own).margin_in_force == Fraction(3, 10)
+
+
+@pytest.mark.parametrize("margin", ["auto", None])
+def test_a_margin_may_be_left_to_the_meter(margin: str | None) -> None:
+    (policy,) = read([POLICY | {"independents": [MEMBER], "margin": margin}], "power")
+    assert policy.margin_in_force == Fraction(2, 100)
+
+
+@pytest.mark.parametrize("margin", ["some", 1, -0.1, True, [1]])
+def test_a_margin_that_is_none_is_refused(margin: object) -> None:
+    with pytest.raises(SettingsError, match=r"margin.* expected a fraction.*or auto"):
+        read([POLICY | {"independents": [MEMBER], "margin": margin}], "power")
