@@ -12,7 +12,8 @@ from dataclasses import asdict, dataclass, field, replace
 from fractions import Fraction
 from itertools import pairwise
 from statistics import median
-from typing import Any
+from types import MappingProxyType
+from typing import Any, Generic, TypeVar
 
 from ballast.power.absolute import without_rise
 from ballast.power.autoscaled import Autoscaled
@@ -24,6 +25,31 @@ from ballast.power.learned_watts import WattsLearner
 from ballast.power.policy import PowerPolicy
 from ballast.power.sections import Need
 from ballast.power.waiting import START, LearnedWindow, WindowPrice
+
+V = TypeVar("V", int, Fraction)
+
+
+@dataclass(frozen=True)
+class Recorded(Generic[V]):
+    """Rows of seconds and a value by namespace/name, each holds until the next.
+
+    Before the first row of a target the first one counts.
+    """
+
+    rows: Mapping[str, Sequence[tuple[Fraction, V]]]
+
+    def at(self, time: Fraction) -> dict[str, V]:
+        """The values at this time, by namespace/name."""
+        return {
+            name: rows[max(0, bisect_right(rows, time, key=lambda row: row[0]) - 1)][1]
+            for name, rows in self.rows.items()
+        }
+
+
+RecordedDemand = Recorded[int]
+"""What autoscalers want."""
+NO_DEMAND: RecordedDemand = Recorded({})
+NO_LOAD: Recorded[Fraction] = Recorded({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +72,10 @@ class Simulation:
     """Watts that the meter shows beside the replicas and the declared base: idle nodes, or others under one limit."""
     averaged: Fraction = Fraction(0)
     """Seconds over which the meter averages."""
+    others: Recorded[Fraction] = NO_LOAD
+    """The same as `base`, over time, under one empty name."""
+    load: Recorded[Fraction] = NO_LOAD
+    """How many times its watts a replica draws, over time."""
 
     @property
     def any(self) -> bool:
@@ -136,29 +166,10 @@ class Replay:
                 "share": _number(self.over.share),
                 "watt_hours": _number(self.over.watt_hours),
                 "worst_watts": _number(self.over.worst_watts),
+                "unknown": {"share": _number(self.over.unknown)},
             },
             "unused": {"watt_hours": _number(self.unused)},
         } | ({"increase": [asdict(price) for price in self.prices]} if self.prices else {})
-
-
-@dataclass(frozen=True, slots=True)
-class RecordedDemand:
-    """What autoscalers want: rows of seconds and replicas by namespace/name, each holds until the next.
-
-    Before the first row of a target the first one counts.
-    """
-
-    rows: Mapping[str, Sequence[tuple[Fraction, int]]]
-
-    def at(self, time: Fraction) -> dict[str, int]:
-        """Replicas wanted at this time, by namespace/name."""
-        return {
-            name: rows[max(0, bisect_right(rows, time, key=lambda row: row[0]) - 1)][1]
-            for name, rows in self.rows.items()
-        }
-
-
-NO_DEMAND = RecordedDemand({})
 
 
 def replay(
@@ -216,8 +227,16 @@ def replay(
             waiting.measure(sample.at, sample.watts, sample.bound, world.start_up)
             ending, idle = world.drawn(world.leaving()), world.drawn(world.starting())
             ledger.add(
-                sample.at, max(ZERO, sample.watts - simulation.base), world.running(), world.most(needs), ending, idle
+                sample.at,
+                max(ZERO, sample.watts - world.beside),
+                world.running(),
+                world.most(needs),
+                ending,
+                idle,
+                world.factors,
             )
+        elif sample.at is not None and sample.watts is None:
+            ledger.skip(sample.at)
         if not is_row:
             continue
         tick = Tick(
@@ -382,16 +401,26 @@ class _World:
             counts[name] += count
         return {name: min(counts[name], count) for name, count in self.running().items()}
 
+    @property
+    def beside(self) -> Fraction:
+        """Watts of all but the replicas and the declared base."""
+        return self.simulation.base + self.simulation.others.at(self._now).get("", ZERO)
+
+    @property
+    def factors(self) -> dict[str, Fraction]:
+        """How many times its true watts a replica draws now."""
+        return self.simulation.load.at(self._now)
+
     def drawn(self, counts: Mapping[str, int]) -> Fraction:
         """True watts of these replicas."""
-        watts, places = self.simulation.watts, self._policy.places
-        each = ((watts.get(name, places[name].member.watts), count) for name, count in counts.items())
+        watts, places, factors = self.simulation.watts, self._policy.places, self.factors
+        each = ((watts.get(n, places[n].member.watts) * factors.get(n, 1), count) for n, count in counts.items())
         return sum((watts_each * count for watts_each, count in each), ZERO)
 
     def draws(self) -> Fraction:
         """Watts of all that runs or is ending, with the base power."""
         replicas = self.drawn(self.running()) + self.drawn(self.leaving())
-        return replicas + base_of(self._policy) + self.simulation.base
+        return replicas + base_of(self._policy) + self.beside
 
     def _pass_over(self, before: Mapping[str, int]) -> None:
         """What no longer runs goes on drawing while it drains; what is new does not serve yet."""
@@ -469,9 +498,11 @@ class Overload:
     """More load than the feed gives, without margin."""
 
     share: Fraction
-    """Of the time."""
+    """Of the time that could be judged."""
     watt_hours: Fraction
     worst_watts: Fraction
+    unknown: Fraction
+    """The share of the time without a valid sample, all of it where the watts of replicas are not known."""
 
 
 class Ideal:
@@ -525,6 +556,8 @@ class FeedUtilisation:
         self._scaled = self._known
         self._last: tuple[Fraction, Fraction, Fraction] | None = None
         self._time = self._over = self._over_time = self._unused = self._worst = ZERO
+        self._since: Fraction | None = None
+        self._unknown = ZERO
 
     def add(
         self,
@@ -534,24 +567,36 @@ class FeedUtilisation:
         most: Mapping[str, int],
         ending: Fraction = ZERO,
         idle: Fraction = ZERO,
+        factors: Mapping[str, Fraction] = MappingProxyType({}),
     ) -> None:
         """A valid tick at `at` seconds, `ending` being watts of removed replicas, `idle` those that do not serve yet.
 
-        `most` are the replicas that maxima and demand allow.
+        `most` are the replicas that maxima and demand allow, `factors` how many times its watts a replica draws.
         """
         if not self._scaled and watts and self._first:
             self._watts = {name: value * watts / self._first for name, value in self._watts.items()}
             self._scaled = True
         self._close(at)
-        load = sum((self._watts[name] * count for name, count in replicas.items()), ending) + self._base
+        if not self._scaled:
+            self._since = at
+        watts_of = {name: value * factors.get(name, 1) for name, value in self._watts.items()}
+        load = sum((watts_of[name] * count for name, count in replicas.items()), ending) + self._base
         over = max(ZERO, load - watts) if self._scaled else ZERO
         spare = watts * (1 - self._policy.margin_in_force) - load if self._scaled else ZERO
         self._worst = max(self._worst, over)
-        self._last = at, over, self._fitting(spare, replicas, most) + min(idle, watts)
+        self._last = at, over, _fitting(watts_of, spare, replicas, most) + min(idle, watts)
+
+    def skip(self, at: Fraction) -> None:
+        """A tick at `at` seconds without a valid sample: until the next one nothing is judged."""
+        self._close(at)
+        self._last, self._since = None, at
 
     def over(self) -> Overload:
         """What was over the feed, up to the last valid sample."""
-        return Overload(self._over_time / self._time if self._time else ZERO, self._over / HOUR, self._worst)
+        whole = self._time + self._unknown
+        share = self._over_time / self._time if self._time else ZERO
+        unknown = self._unknown / whole if whole else Fraction(not self._scaled)
+        return Overload(share, self._over / HOUR, self._worst, unknown)
 
     def unused(self) -> Fraction:
         """Watt-hours of the whole replicas that feed · (1 - margin), maxima and demand would have let run, and of
@@ -560,6 +605,10 @@ class FeedUtilisation:
         return self._unused / HOUR
 
     def _close(self, at: Fraction) -> None:
+        if self._since is not None:
+            self._unknown += at - self._since
+            self._since = None
+            return
         if self._last is None:
             return
         since, over, unused = self._last
@@ -569,13 +618,17 @@ class FeedUtilisation:
         self._over_time += span if over else ZERO
         self._unused += unused * span
 
-    def _fitting(self, spare: Fraction, replicas: Mapping[str, int], most: Mapping[str, int]) -> Fraction:
-        """Watts of the whole replicas that fit into `spare`, the heaviest first."""
-        total = ZERO
-        for name in sorted(most, key=lambda name: (-self._watts[name], name)):
-            more = min(most[name] - replicas.get(name, 0), int((spare - total) / self._watts[name]))
-            total += max(0, more) * self._watts[name]
-        return total
+
+def _fitting(
+    watts: Mapping[str, Fraction], spare: Fraction, replicas: Mapping[str, int], most: Mapping[str, int]
+) -> Fraction:
+    """Watts of the whole replicas that fit into `spare`, the heaviest first."""
+    total = ZERO
+    for name in sorted(most, key=lambda name: (-watts[name], name)):
+        if watts[name]:
+            more = min(most[name] - replicas.get(name, 0), int((spare - total) / watts[name]))
+            total += max(0, more) * watts[name]
+    return total
 
 
 def base_of(policy: PowerPolicy) -> Fraction:

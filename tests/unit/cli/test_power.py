@@ -60,7 +60,8 @@ def test_replay_follows_a_fall_and_comes_back(ballast: Run, policy: Path, tmp_pa
     trace = feed(tmp_path / "feed.csv", *[1000] * 4, *[800] * 12, "", "NaN", -5, *[1000] * 12)
     result = answer(ballast, "replay", "--policy", policy, "--feed", trace)
     assert set(result) == {"ticks", "actions", "cancels", "final", "mean_abs_error_replicas", "over", "unused"}
-    assert set(result["over"]) == {"share", "watt_hours", "worst_watts"}
+    assert set(result["over"]) == {"share", "watt_hours", "worst_watts", "unknown"}
+    assert result["over"]["unknown"] == {"share": pytest.approx(3 / 30)}
     assert set(result["unused"]) == {"watt_hours"}
     first, ticks = result["ticks"][0], result["ticks"]
     assert first == {
@@ -245,7 +246,7 @@ def test_replay_knows_what_autoscalers_want(ballast: Run, tmp_path: Path) -> Non
     assert [None in tick["caps"].values() for tick in result["ticks"]] == [False] * 6
     assert result["ticks"][0]["replicas"] == {"shop/api": 20, "shop/cart": 1}
     assert result["ticks"][-1]["replicas"] == {"shop/api": 10, "shop/cart": 39}
-    assert result["over"] == {"share": 0, "watt_hours": 0, "worst_watts": 0}
+    assert result["over"] == {"share": 0, "watt_hours": 0, "worst_watts": 0, "unknown": {"share": 0}}
     true = answer(ballast, "replay", "--policy", one, "--feed", trace, "--watts-true", "shop/api=20")
     assert true["over"]["worst_watts"] > 0
 
@@ -378,3 +379,48 @@ def test_a_long_span_is_asked_for_in_pieces(
     result = replayed(ballast, tmp_path / "p.yaml", "{query: supply, semantics: available}")
     assert len(result["ticks"]) == 21
     assert len(asked) == 3
+
+
+METERED = ABSOLUTE.replace("margin: 0", "consumption: {query: meter_watts}")
+
+
+def test_what_others_draw_over_time_is_left_to_them(ballast: Run, tmp_path: Path) -> None:
+    """They take half of the feed for a while; what is left is kept all the same, and used again after it."""
+    one, trace = written(tmp_path / "policy.yaml", METERED), feed(tmp_path / "feed.csv", *[600] * 60, step=30)
+    others = written(tmp_path / "others.csv", "time,watts\n0,0\n600,300\n600,NaN\n1200,0\n")
+    result = answer(ballast, "replay", "--policy", one, "--feed", trace, "--others", others)
+    drawn = {int(tick["t"]): sum(tick["replicas"].values()) * 10 for tick in result["ticks"]}
+    assert drawn[570] > 540
+    assert drawn[720] <= 300
+    assert drawn[1770] > 540
+    assert result["over"]["share"] < 0.1
+
+
+def test_a_draw_that_follows_load(ballast: Run, tmp_path: Path) -> None:
+    one, trace = written(tmp_path / "policy.yaml", METERED), feed(tmp_path / "feed.csv", *[600] * 60, step=30)
+    load = written(tmp_path / "load.csv", "time,ns/name,factor\n0,shop/api,1\n0,shop/cart,1\n600,shop/api,1.5\n")
+    result = answer(ballast, "replay", "--policy", one, "--feed", trace, "--load", load)
+    last = result["ticks"][-1]
+    drawn = 15 * last["replicas"]["shop/api"] + 10 * last["replicas"]["shop/cart"]
+    assert 500 < drawn <= 600
+    assert last["drawn"] == drawn
+
+
+@pytest.mark.parametrize(
+    ("option", "rows", "told"),
+    [
+        ("--others", "time,watts\n0,\n", "no row has a number of watts"),
+        ("--others", "time,kW\n0,1\n", "expected the columns time,watts"),
+        ("--load", "time,ns/name\n0,shop/api\n", "expected the columns time,ns/name,factor"),
+        ("--load", "time,ns/name,factor\n0,shop/api,-1\n", "line 2: factor is '-1', expected a number from 0 on"),
+        ("--load", "time,ns/name,factor\n0,shop/api,much\n", "line 2: factor is 'much'"),
+        ("--load", "time,ns/name,factor\n0,shop/web,1\n", "shop/web is no target"),
+        ("--load", "time,ns/name,factor\nnoon,shop/api,1\n", "time is 'noon'"),
+    ],
+)
+def test_what_a_simulation_cannot_read(ballast: Run, tmp_path: Path, option: str, rows: str, told: str) -> None:
+    one, trace = written(tmp_path / "policy.yaml", METERED), feed(tmp_path / "feed.csv", 600)
+    arguments = ["replay", "--policy", str(one), "--feed", str(trace), option, str(written(tmp_path / "x.csv", rows))]
+    code, _, err = ballast("power", *arguments)
+    assert code == 2
+    assert told in err

@@ -23,8 +23,10 @@ from ballast.cli.power.inputs import (
     count_of,
     demand_of,
     duration_of,
+    factors_of,
     interval_of,
     needs_of,
+    others_of,
     policies,
     recorded,
     starting,
@@ -34,7 +36,7 @@ from ballast.power.allocation import allocate as split
 from ballast.power.anchor import affordable, load_of, targets_of, wanted_change
 from ballast.power.controller_state import Anchor, Sample
 from ballast.power.policy import PowerPolicy
-from ballast.power.replay import NO_DEMAND, RecordedDemand, Replay, Simulation, usual_gap
+from ballast.power.replay import NO_DEMAND, NO_LOAD, RecordedDemand, Replay, Simulation, usual_gap
 from ballast.power.replay import replay as follow
 from ballast.telemetry.feeds.power_feed import trace
 from ballast.telemetry.feeds.power_schedule import recorded_schedule
@@ -97,6 +99,13 @@ def replay(
     averaged: Annotated[
         str | None, typer.Option(metavar="DURATION", help="The simulated meter averages over so long.")
     ] = None,
+    others: Annotated[
+        Path | None, typer.Option(metavar="FILE.csv", help="The same as --base, over time: columns time,watts.")
+    ] = None,
+    load: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE.csv", help="How many times its watts a replica draws: time,ns/name,factor."),
+    ] = None,
     consumption: Annotated[
         bool, typer.Option("--consumption", help="Simulate the policy's meter from what its replicas draw.")
     ] = False,
@@ -129,6 +138,8 @@ def replay(
         consumption,
         Fraction(str(base)),
         _seconds_of("--averaged", averaged),
+        NO_LOAD if others is None else others_of(others),
+        NO_LOAD if load is None else factors_of(chosen, load),
     )
     true = simulation.watts
     unknown = [target for target, place in chosen.places.items() if place.member.measured and target not in true]
@@ -260,7 +271,8 @@ def _print_replay(result: Replay) -> None:
     over = result.over
     typer.echo(
         f"Over the feed {float(over.share):.1%} of the time, {_short(over.watt_hours)} Wh, at most "
-        f"{_short(over.worst_watts)} W; {_short(result.unused)} Wh left unused."
+        f"{_short(over.worst_watts)} W; {_short(result.unused)} Wh left unused"
+        f"{f'; {float(over.unknown):.1%} of the time could not be judged' if over.unknown else ''}."
     )
     for price in result.prices:
         typer.echo(

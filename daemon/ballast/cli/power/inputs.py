@@ -18,15 +18,17 @@ from ballast.power.controller_state import Sample
 from ballast.power.feed_spec import remaining
 from ballast.power.policy import PowerPolicy
 from ballast.power.policy_reader import read, remarks, unusable_at
-from ballast.power.replay import RecordedDemand
+from ballast.power.replay import Recorded, RecordedDemand
 from ballast.power.values import exact, seconds
 from ballast.settings import Settings, load
 from ballast.settings.model import CONFIG_FILE
 from ballast.settings.secrets import mask_urls
 from ballast.settings.sources import FileSource
 from ballast.telemetry import responses
-from ballast.telemetry.feeds.power_feed import unix_time
+from ballast.telemetry.feeds.power_feed import trace, unix_time
 from ballast.telemetry.prometheus_client import Grid, PrometheusClient
+
+Value = TypeVar("Value", int, Fraction)
 
 _GAP = "the median gap between rows of the feed"
 
@@ -99,22 +101,39 @@ def check(policy: PowerPolicy, gap: Fraction | None = None, interval: Fraction |
     yield from (f"power: {text}" for text in remarks(policy, gap))
 
 
-COLUMNS = ("time", "ns/name", "replicas")
-
-
 def demand_of(policy: PowerPolicy, path: Path) -> RecordedDemand:
     """The demand in a CSV with the columns time, ns/name, replicas. Raises UsageError."""
-    rows_by_name: dict[str, list[tuple[Fraction, int]]] = {}
-    source = f"--demand {path}"
+    return _by_name(policy, f"--demand {path}", path, "replicas", _replicas)
+
+
+def factors_of(policy: PowerPolicy, path: Path) -> Recorded[Fraction]:
+    """How many times its watts a replica draws: a CSV with the columns time, ns/name, factor. Raises UsageError."""
+    return _by_name(policy, f"--load {path}", path, "factor", _factor)
+
+
+def others_of(path: Path) -> Recorded[Fraction]:
+    """Watts of all else: a CSV with the columns time, watts; rows that cannot be read count for nothing.
+
+    Raises UsageError.
+    """
+    known = [(exact(row.time), exact(row.watts)) for row in trace(path) if row.watts is not None]
+    if not known:
+        raise UsageError(f"--others {path}: no row has a number of watts. Give rows such as 0,1400.")
+    return Recorded({"": known})
+
+
+def _by_name(
+    policy: PowerPolicy, source: str, path: Path, column: str, read: Callable[[str], Value]
+) -> Recorded[Value]:
+    rows_by_name: dict[str, list[tuple[Fraction, Value]]] = {}
     with _reading(source, path) as rows:
-        columns = rows.fieldnames or ()
-        if not set(COLUMNS) <= set(columns):
-            raise UsageError(
-                f"{source}: expected the columns {','.join(COLUMNS)}, found {','.join(columns) or 'none'}."
-            )
+        columns, expected = rows.fieldnames or (), ("time", "ns/name", column)
+        if not set(expected) <= set(columns):
+            found = ",".join(columns) or "none"
+            raise UsageError(f"{source}: expected the columns {','.join(expected)}, found {found}.")
         for row in rows:
-            name, at, count = _row(policy, source, rows.line_num, row)
-            rows_by_name.setdefault(name, []).append((at, count))
+            name, at, value = _row(policy, source, rows.line_num, row, column, read)
+            rows_by_name.setdefault(name, []).append((at, value))
     return _in_order(rows_by_name)
 
 
@@ -127,7 +146,7 @@ def needs_of(policy: PowerPolicy, path: Path) -> RecordedDemand:
         for row in rows:
             for name in (name for name in names if (row.get(name) or "").strip()):
                 column = {**row, "ns/name": name, "replicas": row[name]}
-                _, at, count = _row(policy, source, rows.line_num, column)
+                _, at, count = _row(policy, source, rows.line_num, column, "replicas", _replicas)
                 rows_by_name.setdefault(name, []).append((at, count))
     return _in_order(rows_by_name)
 
@@ -146,11 +165,8 @@ def _reading(source: str, path: Path) -> Iterator[csv.DictReader[str]]:
         raise UsageError(f"{source} cannot be read: {error}.") from error
 
 
-def _in_order(found: Mapping[str, list[tuple[Fraction, int]]]) -> RecordedDemand:
-    return RecordedDemand({name: sorted(rows, key=lambda row: row[0]) for name, rows in found.items()})
-
-
-Value = TypeVar("Value", int, Fraction)
+def _in_order(found: Mapping[str, list[tuple[Fraction, Value]]]) -> Recorded[Value]:
+    return Recorded({name: sorted(rows, key=lambda row: row[0]) for name, rows in found.items()})
 
 
 def by_target(
@@ -192,19 +208,41 @@ def count_of(text: str) -> int:
     return int(text)
 
 
-def _row(policy: PowerPolicy, file: str, line: int, row: dict[str, str | None]) -> tuple[str, Fraction, int]:
-    name, text = (row["ns/name"] or "").strip(), (row["replicas"] or "").strip()
+def _row(
+    policy: PowerPolicy, file: str, line: int, row: dict[str, str | None], column: str, read: Callable[[str], Value]
+) -> tuple[str, Fraction, Value]:
+    name, text = (row["ns/name"] or "").strip(), (row[column] or "").strip()
     if name not in policy.places:
         raise UsageError(
             f"{file}, line {line}: {name or 'an empty name'} is no target of the policy; expected one of "
             f"{', '.join(policy.places)}."
         )
-    if not text.isascii() or not text.isdigit():
-        raise UsageError(f"{file}, line {line}: replicas is {text!r}, expected a whole number of at least 0.")
     try:
-        return name, exact(unix_time((row["time"] or "").strip())), int(text)
+        value = read(text)
+    except ValueError as error:
+        raise UsageError(f"{file}, line {line}: {column} is {text!r}, expected {error}.") from None
+    try:
+        return name, exact(unix_time((row["time"] or "").strip())), value
     except ValueError:
         raise UsageError(f"{file}, line {line}: time is {row['time']!r}, expected seconds or RFC 3339.") from None
+
+
+def _replicas(text: str) -> int:
+    try:
+        return count_of(text)
+    except ValueError:
+        raise ValueError("a whole number of at least 0") from None
+
+
+def _factor(text: str) -> Fraction:
+    wrong = "a number from 0 on"
+    try:
+        value = exact(text)
+    except ValueError:
+        raise ValueError(wrong) from None
+    if value < 0:
+        raise ValueError(wrong)
+    return value
 
 
 PIECE = 10_000
