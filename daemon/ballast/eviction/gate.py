@@ -105,7 +105,7 @@ BUILT_IN = (
     Row("leadership", acting.leadership, Scope.NODE),
     Row("paused", acting.paused, Scope.NODE),
     Row("cluster-health", acting.cluster_health, Scope.NODE),
-    Row("loop", acting.loop, Scope.WORKLOAD, running=True),
+    Row("loop", acting.loop, Scope.POD, running=True),
 )
 REGISTRY: Registry[Row] = Registry("ballast.checks", [row.name for row in BUILT_IN], Row)
 """Checks of other packages; they come after the built-in ones."""
@@ -169,7 +169,7 @@ class Gate:
         youngest = self.facts.now - self.rules.min_pod_age
         refused = FINISHED if self.rules.moves else ("Succeeded",)
         # The answers of the built-in checks of single pods are known without asking them, unless one of these holds.
-        ask_all = self.history.acting or _OTHERS_OF_POD
+        ask_all = self.history.acting or _OTHERS_OF_POD or bool(self.history.looping)
         numbers: list[int] = []
         for pod in pods:
             notes = pod.annotations

@@ -43,8 +43,8 @@ class History:
     """Workloads whose replacement is not Ready yet."""
     planned: frozenset[WorkloadKey] = frozenset()
     """Workloads with an open power plan."""
-    looping: frozenset[WorkloadKey] = frozenset()
-    """Workloads that were moved twice, or whose pod came back."""
+    looping: Mapping[tuple[WorkloadKey, str], float] = field(default_factory=dict)
+    """When a pod of a workload came back to a node that had given one of it."""
     overloaded: frozenset[str] = frozenset()
     """Nodes so loaded that relief may not wait until the landing is known."""
     backing_off: Mapping[WorkloadKey, float] = field(default_factory=dict)

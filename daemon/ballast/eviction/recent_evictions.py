@@ -30,11 +30,11 @@ SEVERAL = 3
 """Workloads whose replacements were late within STOP_FOR, from which on the planner is to blame and not they."""
 
 LOOP = DAY
-"""Seconds over which a workload may not come back, and not be moved to its limit twice."""
+"""Seconds for which a node keeps the pods of a workload that it gave one of, and that came back to it."""
 
 
 class PastEviction(msgspec.Struct, frozen=True, array_like=True):
-    """`at` is Unix seconds; `at_once` how many pods of its workload may be moved within the window of workloads.
+    """`at` is Unix seconds.
 
     What was only `imagined`, in a dry run, counts and is not written down.
     """
@@ -43,7 +43,6 @@ class PastEviction(msgspec.Struct, frozen=True, array_like=True):
     uid: str
     node: str
     workload: WorkloadKey | None
-    at_once: int = 1
     imagined: bool = False
     planner: str = ""
     own_rate: str = ""
@@ -70,13 +69,16 @@ class Ineffective(msgspec.Struct, frozen=True, array_like=True):
 
 
 class _Saved(msgspec.Struct, frozen=True):
-    """Nodes and workloads are written once; evictions name them by number, -1 for none."""
+    """Nodes and workloads are written once; evictions name them by number, -1 for none.
+
+    The last number of an eviction is for earlier versions.
+    """
 
     nodes: tuple[str, ...] = ()
     workloads: tuple[WorkloadKey, ...] = ()
     evictions: tuple[tuple[float, str, int, int, int], ...] = ()
     rests: tuple[WorkloadBackoff, ...] = ()
-    returned: tuple[tuple[WorkloadKey, float], ...] = ()
+    came_back: tuple[tuple[WorkloadKey, str, float], ...] = ()
     stopped: Mapping[str, PlannerStop] = {}
     probed: Mapping[str, float] = {}
     restarts: tuple[tuple[WorkloadKey, float], ...] = ()
@@ -101,7 +103,7 @@ class RecentEvictions:
     def __init__(self) -> None:
         self._evictions: dict[str, PastEviction] = {}
         self._rests: dict[WorkloadKey, WorkloadBackoff] = {}
-        self._returned: dict[WorkloadKey, float] = {}
+        self._returned: dict[tuple[WorkloadKey, str], float] = {}
         self._restarts: dict[WorkloadKey, float] = {}
         self._ineffective: dict[tuple[str, str], Ineffective] = {}
         self._late: dict[WorkloadKey, float] = {}
@@ -151,9 +153,11 @@ class RecentEvictions:
         self._late[workload] = now
         return sum(at > now - STOP_FOR for at in self._late.values()) >= SEVERAL
 
-    def note_return(self, workload: WorkloadKey, now: float) -> None:
-        """A replacement went to where its predecessor was taken from."""
-        self._returned[workload] = now
+    def note_landing(self, workload: WorkloadKey, node: str, now: float) -> None:
+        """A replacement is on this node; if one of its workload was taken from there lately, it came back."""
+        gave = (each for each in self._evictions.values() if each.workload == workload and each.node == node)
+        if any(each.at > now - LOOP and not each.imagined for each in gave):
+            self._returned[workload, node] = now
 
     def stop(self, kind: str, why: str, now: float) -> None:
         self.stopped[kind] = PlannerStop(now + STOP_FOR, why)
@@ -191,11 +195,6 @@ class RecentEvictions:
                     planners.setdefault(eviction.planner, []).append(eviction.at)
             if eviction.workload is not None:
                 workloads.setdefault(eviction.workload, []).append(eviction)
-        twice = {
-            key
-            for key, moved in workloads.items()
-            if sum(eviction.at > now - LOOP for eviction in moved) >= 2 * moved[-1].at_once
-        }
         return History(
             node_evictions=nodes,
             node_planners=node_planners,
@@ -204,7 +203,7 @@ class RecentEvictions:
             of_own_rate={name: tuple(times) for name, times in rates.items()},
             known=frozenset(eviction.uid for eviction in counted if not eviction.imagined),
             by_planner={name: tuple(times) for name, times in planners.items()},
-            looping=frozenset(twice | {key for key, at in self._returned.items() if at > now - LOOP}),
+            looping={key: at for key, at in self._returned.items() if at > now - LOOP},
             backing_off={key: rest.until for key, rest in self._rests.items() if rest.until > now},
             restarts=dict(self._restarts),
             ineffective={key: failure.why for key, failure in self._ineffective.items() if failure.until > now},
@@ -225,7 +224,7 @@ class RecentEvictions:
                 eviction.uid,
                 nodes.setdefault(eviction.node, len(nodes)),
                 -1 if eviction.workload is None else workloads.setdefault(eviction.workload, len(workloads)),
-                eviction.at_once,
+                1,
             )
             for eviction in written
         ]
@@ -234,7 +233,7 @@ class RecentEvictions:
             workloads=tuple(workloads),
             evictions=tuple(rows),
             rests=tuple(self._rests.values()),
-            returned=tuple(self._returned.items()),
+            came_back=tuple((*key, at) for key, at in self._returned.items()),
             stopped=self.stopped,
             probed=self.probed,
             ineffective=tuple(self._ineffective.values()),
@@ -253,17 +252,17 @@ class RecentEvictions:
         memory = cls()
         planners = {number: name for name, numbers in saved.planners.items() for number in numbers}
         rates = {number: name for name, numbers in saved.own_rates.items() for number in numbers}
-        for row, (at, uid, node, workload, at_once) in enumerate(saved.evictions):
+        for row, (at, uid, node, workload, _) in enumerate(saved.evictions):
             if not (0 <= node < len(saved.nodes) and -1 <= workload < len(saved.workloads)):
                 raise ValueError(f"eviction of {uid} names a node or a workload that is not listed")
             key = saved.workloads[workload] if workload >= 0 else None
             planner, own_rate = planners.get(row, ""), rates.get(row, "")
             past, source = stamps.past(at), saved.nodes[node]
-            memory.add(PastEviction(past, uid, source, key, at_once, planner=planner, own_rate=own_rate))
+            memory.add(PastEviction(past, uid, source, key, planner=planner, own_rate=own_rate))
         memory._rests = {
             rest.workload: msgspec.structs.replace(rest, until=stamps.end(rest.until, STOP_FOR)) for rest in saved.rests
         }
-        memory._returned = {key: stamps.past(at) for key, at in saved.returned}
+        memory._returned = {(key, node): stamps.past(at) for key, node, at in saved.came_back}
         memory._restarts = dict(saved.restarts)
         memory._ineffective = {
             (failure.node, failure.resource): msgspec.structs.replace(

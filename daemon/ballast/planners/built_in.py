@@ -37,6 +37,12 @@ def planner(name: str) -> Planner:
     return chosen
 
 
+def moves(name: str) -> bool:
+    """Whether a planner moves pods from one node to another; so does one that is not installed any more."""
+    planner = find(name)
+    return planner is None or planner.moves
+
+
 def find(name: str) -> Planner | None:
     """None if there is no planner of this name: a plan under way may be of one that is not installed any more."""
     return next((planner for planner in planners() if planner.name == name), None)

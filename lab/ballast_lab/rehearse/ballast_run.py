@@ -350,7 +350,7 @@ class Evictions:
                 continue
             target = self._landing(move, row)
             step = prepare_step(move, pod, self._gate.facts, (), course.time, probe=False)
-            self._memory.add(past_eviction(step, plan.kind, self._gate, pod))
+            self._memory.add(past_eviction(step, plan.kind, self._gate))
             restart = None if step.workload is None else course.history.restarts.get(step.workload)
             if step.workload is not None and restart is not None:
                 self._memory.note_restart(step.workload, restart)

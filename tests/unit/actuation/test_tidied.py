@@ -37,7 +37,7 @@ def test_a_replacement_may_come_back_to_the_node_of_an_old_pod() -> None:
     server.replace_evicted("n1")
     replica.follow()
     history = replica.evictor.history()
-    assert history.looping == frozenset()
+    assert not history.looping
     assert [step["status"] for step in replica.recent()] == ["ready"]
     assert replica.evictor.pending() == {}
 

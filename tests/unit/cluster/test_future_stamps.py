@@ -102,7 +102,7 @@ def memory_of(at: float) -> RecentEvictions:
     for number in range(40):
         memory.add(PastEviction(at, f"u{number}", "n1", WEB))
     memory.back_off(WEB, at)
-    memory.note_return(WEB, at)
+    memory.note_landing(WEB, "n1", at)
     memory.note_late(WEB, at)
     memory.stop("relieve", "it did nothing", at)
     memory.note_useless("n1", "cpu", "it did not fall", at)

@@ -314,7 +314,8 @@ REFUSED: list[tuple[str, Shop]] = [
     ("cluster-health", replace(ten(not_ready=0), unknown=TEN, silent=0)),
     ("cluster-health", history(api_errors=0.06)),
     ("cluster-health", history(replacements=4)),
-    ("loop", history(looping=frozenset({WEB}))),
+    ("loop", history(looping={(WEB, "n1"): NOW - 7000.0})),
+    ("loop", history(looping={(WEB, "n1"): NOW - 3500.0}, overloaded=frozenset({"n1"}))),
 ]
 
 ALLOWED: list[tuple[str, Shop]] = [

@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ballast.eviction.gate_rules import HOUR
-from ballast.eviction.recent_evictions import LONGEST_REST, MOST, STOP_FOR, PastEviction, RecentEvictions
+from ballast.eviction.recent_evictions import LONGEST_REST, LOOP, MOST, STOP_FOR, PastEviction, RecentEvictions
 from ballast.model.duration import DAY
 
 NOW = 1_700_000_000.0
@@ -16,7 +16,6 @@ EVICTIONS = st.lists(
         uid=st.uuids().map(str),
         node=st.sampled_from(["n1", "n2", "n3"]),
         workload=st.sampled_from([WEB, API, None]),
-        at_once=st.integers(1, 9),
         planner=st.sampled_from(["", "relieve", "rebalance"]),
     ),
     max_size=30,
@@ -35,7 +34,7 @@ def remembering(*evictions: PastEviction) -> RecentEvictions:
 def test_what_is_written_is_read_again(evictions: list[PastEviction]) -> None:
     memory = remembering(*evictions)
     memory.back_off(WEB, NOW)
-    memory.note_return(API, NOW)
+    memory.note_landing(WEB, "n1", NOW)
     memory.stop("rebalance", "it did nothing", NOW)
     memory.note_restart(WEB, 12.0)
     memory.note_useless("n1", "cpu", "it did not fall", NOW)
@@ -65,11 +64,17 @@ def test_evictions_of_other_steps_of_the_plan_are_left_out() -> None:
     assert history.workload_evictions == {WEB: (NOW - 5,)}
 
 
-def test_a_workload_is_looping_when_it_was_moved_to_its_limit_twice_in_a_day() -> None:
-    memory = remembering(*(PastEviction(NOW - hours * HOUR, f"u{hours}", "n1", WEB, 2) for hours in (1, 2, 3, 25)))
-    assert memory.history(NOW).looping == frozenset()
-    memory.add(PastEviction(NOW, "u0", "n1", WEB, 2))
-    assert memory.history(NOW).looping == {WEB}
+def test_many_moves_of_a_workload_are_no_loop_and_its_way_back_is() -> None:
+    memory = remembering(*(PastEviction(NOW - number, f"u{number}", "n1", WEB) for number in range(40)))
+    memory.add(PastEviction(NOW - 1.1 * DAY, "old", "n3", WEB))
+    memory.add(PastEviction(NOW, "imagined", "n4", WEB, imagined=True))
+    for node in ("n2", "n3", "n4"):
+        memory.note_landing(WEB, node, NOW)
+    memory.note_landing(API, "n1", NOW)
+    assert not memory.history(NOW).looping
+    memory.note_landing(WEB, "n1", NOW)
+    assert memory.history(NOW + LOOP - 1).looping == {(WEB, "n1"): NOW}
+    assert not memory.history(NOW + LOOP).looping
 
 
 def test_a_planner_is_stopped_for_an_hour() -> None:
@@ -89,7 +94,6 @@ def test_it_stays_small_enough_for_a_config_map() -> None:
                 f"12345678-1234-1234-1234-{number:012d}",
                 f"node-{number % 5000}",
                 ("team", "Deployment", f"workload-{number}"),
-                1,
             )
             for number in range(2 * MOST)
         )

@@ -293,7 +293,7 @@ class Evictor:
             return self._surge(running, step, pod, deployment, judge)
         if self.options.acts:
             return self._evict(running, step, pod, waiting, judge, tried.comes or pod)
-        past = past_eviction(step, running.kind, judge, pod, imagined=True)
+        past = past_eviction(step, running.kind, judge, imagined=True)
         self.recorder.record(past, pod)
         self._imagined.append(step)
         self.shadow.move(step)
@@ -330,7 +330,7 @@ class Evictor:
             self._reserved.release_all(step)
             self.recorder.back_off(step.workload, step.time)
             return self._report(running, Attempt(step.pod, StepStatus.REFUSED, problem))
-        past = past_eviction(step, running.kind, judge, pod)
+        past = past_eviction(step, running.kind, judge)
         self.recorder.record(past, pod)
         return StepTried(running, Attempt(step.pod, SURGING))
 
@@ -339,7 +339,7 @@ class Evictor:
     ) -> StepTried:
         """Recorded, room held for what `comes`, evicted; in this order."""
         running = msgspec.structs.replace(running, steps=(*running.steps, step))
-        past = past_eviction(step, running.kind, judge, pod)
+        past = past_eviction(step, running.kind, judge)
         self.recorder.record(past, pod, running)
         self._reserved.hold(self._reserved.reservations_for(step, comes, waiting))
         problem = self.recorder.save(f"about to evict {step.pod} from {step.source}")
@@ -462,17 +462,10 @@ def leaves(now: Pod | None, evicted: Pod) -> bool:
     return now is None or now.uid != evicted.uid or now.deleting
 
 
-def past_eviction(step: StepRecord, planner: str, judge: Gate, pod: Pod, *, imagined: bool = False) -> PastEviction:
+def past_eviction(step: StepRecord, planner: str, judge: Gate, *, imagined: bool = False) -> PastEviction:
     """The step as limits and rests count it."""
-    rate, most = own_rate(judge.rules, step.source, judge.history), at_once(judge, pod)
-    return PastEviction(step.time, step.uid, step.source, step.workload, most, imagined, planner, rate)
-
-
-def at_once(judge: Gate, pod: Pod) -> int:
-    """How many pods of its workload may be moved at once."""
-    replicas = judge.facts.replicas(pod) or 1
-    most = judge.rules.limit_workload.of(replicas)
-    return max(1, replicas if most is None else most)
+    rate = own_rate(judge.rules, step.source, judge.history)
+    return PastEviction(step.time, step.uid, step.source, step.workload, imagined, planner, rate)
 
 
 def budgets(outcome: WriteOutcome, pod: Pod, facts: Facts) -> str:

@@ -16,7 +16,7 @@ from ballast.model.pod import Pod
 from ballast.model.shape import Shape
 from ballast.model.snapshot import Snapshot
 from ballast.placement.node_constraints import NodeConstraints
-from ballast.planners.built_in import find
+from ballast.planners.built_in import find, moves
 from ballast.planners.planner import Effect
 
 UNSURE = 30.0
@@ -128,7 +128,7 @@ def _with_replacement(step: StepRecord, watched: FollowedPods, followed: Followe
         bound = min(now, pod.scheduled_at or now)
         step = replace(step, status=StepStatus.LANDED, replacement=pod.uid, landed_on=pod.node, landed_at=bound)
         followed.landed.append(step)
-        if pod.node == step.source and _moves(followed.plan.kind):
+        if pod.node == step.source and moves(followed.plan.kind):
             followed.returned.append(step)
             followed.sentences.append(f"the replacement of {step.pod} went back to {step.source}")
     if not pod.ready:
@@ -136,11 +136,6 @@ def _with_replacement(step: StepRecord, watched: FollowedPods, followed: Followe
     step = replace(step, status=StepStatus.READY, ready_at=now)
     followed.ready.append(step)
     return step
-
-
-def _moves(kind: str) -> bool:
-    planner = find(kind)
-    return planner is None or planner.moves
 
 
 def _lateness(step: StepRecord, ready_within: float, *, there: bool) -> str:

@@ -22,6 +22,7 @@ from ballast.eviction.recent_evictions import PastEviction, PlannerStop, RecentE
 from ballast.model.ledger import Ledger, together
 from ballast.model.node import Node
 from ballast.model.pod import Pod
+from ballast.planners.built_in import moves
 
 REMEMBERED = 100
 """Steps that are shown once they have ended."""
@@ -201,9 +202,9 @@ class EvictionRecorder:
     def learn(self, kind: str, followed: Followed, now: float, rest: float) -> None:
         """What following a plan showed; restart times above `rest` seconds count as that."""
         with self._lock:
-            for step in followed.returned:
+            for step in followed.landed if moves(kind) else ():
                 if step.workload is not None:
-                    self._memory.note_return(step.workload, now)
+                    self._memory.note_landing(step.workload, step.landed_on, now)
             for step in followed.ready:
                 if step.workload is not None:
                     took = step.ready_at - step.time

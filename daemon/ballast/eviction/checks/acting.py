@@ -3,7 +3,7 @@
 from ballast.eviction.annotations import objection
 from ballast.eviction.check_input import CheckInput, CheckResult, allow, refuse
 from ballast.eviction.facts import Facts, leaving, young
-from ballast.eviction.gate_rules import GateRules
+from ballast.eviction.gate_rules import HOUR, GateRules
 from ballast.eviction.history import History
 from ballast.model.node_state import silent_share
 
@@ -60,9 +60,11 @@ def cluster_health(case: CheckInput) -> CheckResult:
 
 
 def loop(case: CheckInput) -> CheckResult:
-    if case.workload in case.history.looping:
-        return refuse("pods of its workload keep coming back to where they were")
-    return allow("pods of its workload do not come back to where they were")
+    at = None if case.workload is None else case.history.looping.get((case.workload, case.pod.node))
+    # Nothing holds a pod on an overloaded node for a day.
+    if at is not None and not (case.pod.node in case.history.overloaded and case.facts.now - at >= HOUR):
+        return refuse("its node gave a pod of this workload before, and one came back", since=case.facts.now - at)
+    return allow("no pod of its workload came back to this node")
 
 
 def cluster_trouble(facts: Facts, rules: GateRules, history: History) -> CheckResult | None:
