@@ -2,7 +2,7 @@
 
 import json
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -192,6 +192,8 @@ class Replica:
     budgets: tuple[DisruptionBudget, ...] = ()
     options: Mapping[str, Any] = field(default_factory=dict)
     starts_within: float = 0.0
+    use: float | None = 1.0
+    """What replacements use of what was predicted; None where nothing tells."""
 
     def __post_init__(self) -> None:
         self.metrics = Metrics()
@@ -211,7 +213,7 @@ class Replica:
             replacements=self.replacements,
             options=EvictorOptions(prefix="ballast.dev", window=WINDOW, **self.options),
         )
-        self.follower = PlanFollower(self.evictor, self.replacements, self.server.clock)
+        self.follower = PlanFollower(self.evictor, self.replacements, self.server.clock, self._used)
 
     def snapshot(self) -> Snapshot:
         return snapshot(self.loads, self.server.clock.wall())
@@ -245,6 +247,9 @@ class Replica:
     def follow(self, seconds: float = 30.0) -> str | None:
         self.server.clock.advance(seconds)
         return self.follower.follow_plans(tuple(self.server.pods.values()), self.snapshot())
+
+    def _used(self, names: Sequence[str]) -> Mapping[str, Mapping[str, float]]:
+        return {} if self.use is None else {name: {"cpu": self.use, "memory": self.use * 4 * GIB} for name in names}
 
     def recent(self) -> list[dict[str, Any]]:
         found: list[dict[str, Any]] = msgspec.to_builtins(self.evictor.recorder.document({}, None).recent)

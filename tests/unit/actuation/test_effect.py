@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from ballast.actuation.eviction import causal, effect
+from ballast.actuation.eviction import effect
 from ballast.actuation.eviction.evictor import ENOUGH, OVER, ApiErrors
 from ballast.actuation.eviction.records import Running, StepRecord, StepStatus
 from ballast.base.metrics import Metrics
@@ -18,8 +18,8 @@ LOAD = {"n0": {"cpu": -0.1}, "n1": {"cpu": 0.1}}
 
 
 def step(**more: Any) -> StepRecord:
-    given: dict[str, Any] = {"status": StepStatus.EVICTED, "target": "n1", "load": LOAD}
-    return StepRecord("shop/web-1", "u", "n0", NOW, **(given | more))
+    given: dict[str, Any] = {"uid": "u", "status": StepStatus.EVICTED, "target": "n1", "load": LOAD}
+    return StepRecord(pod="shop/web-1", source="n0", time=NOW, **(given | more))
 
 
 def test_a_move_takes_its_use_from_one_node_to_the_other() -> None:
@@ -35,30 +35,57 @@ def test_what_is_not_known_is_not_predicted() -> None:
     assert effect.predicted(Move("a", "elsewhere", "n1", 0.1, "", "u", {}), ALL) == {"n1": {}}
 
 
-def judged(load: float, predicted: float = -0.1) -> effect.EffectVerdict:
-    """Of a fall from .5 that was predicted for n0, and this load later; n2 was not touched."""
-    before, after = (
-        snapshot(dict.fromkeys(NODES, 0.5) | {"n0": n0}, at) for n0, at in ((0.5, NOW), (load, NOW + 1800))
-    )
-    plan = Running("p", "rebalance", NOW, parts=causal.parts(before, ["n0", *NODES[2:]]))
-    return effect.judge(plan, [step(load={"n0": {"cpu": predicted}, "n1": {"cpu": -predicted}})], after)
+def judged(*samples: float, predicted: float = -0.1, uses: float = 2.0) -> effect.EffectVerdict:
+    """Of a pod that uses `uses` cores, and these samples of its replacement."""
+    one = step(load={"n0": {"cpu": predicted}, "n1": {"cpu": -predicted}}, used={"cpu": uses})
+    plan = Running("p", "rebalance", NOW, steps=(one,))
+    after = snapshot(dict.fromkeys(NODES, 0.5), NOW + 1800)
+    return effect.judge(plan, [one], after, lambda step: [{"cpu": sample} for sample in samples])
 
 
-@pytest.mark.parametrize(("load", "expected"), [(0.4, 1.0), (0.45, 0.5), (0.6, -1.0), (0.5, 0.0)])
-def test_the_share_is_of_the_fall_on_the_source(load: float, expected: float) -> None:
-    share = judged(load).share
-    assert share is not None
-    assert share == pytest.approx((expected, expected, expected))
-    assert judged(load).failed == (expected < 0.5)
+@pytest.mark.parametrize("part", [0.0, 0.2, 1.0, 2.5])
+def test_the_share_is_what_the_replacement_uses_of_what_the_pod_did(part: float) -> None:
+    verdict = judged(*[2.0 * part] * 5)
+    half = 0.03 * part + 0.06 * abs(1 - part)
+    assert verdict.share == pytest.approx((part, max(0, part - half), part + half), abs=1e-4)
+    assert verdict.failed == (part < 0.5)
+    assert verdict.of(step()).share == pytest.approx(part)
 
 
-def test_what_is_not_known_any_more_has_no_share() -> None:
-    verdict = judged(float("nan"))
+def test_without_a_sample_there_is_no_share() -> None:
+    verdict = judged()
     assert (verdict.share, verdict.measured.share, verdict.failed) == (None, None, False)
+    assert judged(1.0, uses=0.0).share is None
 
 
-def test_a_small_effect_cannot_be_told_from_chance() -> None:
-    assert judged(0.8, predicted=-0.001).share is None
+@given(st.lists(st.floats(0.0, 4.0), min_size=2, max_size=15), st.floats(0.01, 0.9))
+def test_the_interval_holds_the_mean_and_is_as_wide_as_the_samples_are(samples: list[float], load: float) -> None:
+    share = judged(*samples, predicted=-load).share
+    assert share is not None
+    assert share.value == pytest.approx(sum(samples) / len(samples) / 2, abs=1e-3)
+    assert share.low <= share.value <= share.high
+    assert not share.low or share.high - share.value == pytest.approx(share.value - share.low, abs=2e-4)
+
+
+def test_one_sample_says_little() -> None:
+    assert judged(0.4).share == pytest.approx((0.2, 0.0, 0.448))
+
+
+def test_steps_count_by_what_they_were_to_move() -> None:
+    """A large pod that came along outweighs a small one that did not, and each has its own share."""
+    large = step(uid="a", load={"n0": {"cpu": -0.3}}, used={"cpu": 3.0})
+    small = step(uid="b", load={"n0": {"cpu": -0.1}}, used={"cpu": 1.0})
+    plan = Running("p", "relieve", NOW, steps=(large, small))
+    uses = {"a": [{"cpu": 3.0}] * 4, "b": [{"cpu": 0.0}] * 4}
+    after = snapshot(dict.fromkeys(NODES, 0.5), NOW + 1800)
+    verdict = effect.judge(plan, plan.steps, after, lambda each: uses[each.uid])
+    assert verdict.share is not None
+    assert verdict.share.value == pytest.approx(0.09 / 0.1)
+    assert not verdict.ineffective
+    assert [verdict.of(each).share for each in plan.steps] == [1.0, 0.0]
+    uses["a"] = [{"cpu": 0.3}] * 4
+    verdict = effect.judge(plan, plan.steps, after, lambda each: uses[each.uid])
+    assert verdict.ineffective.keys() == {("n0", "cpu")}
 
 
 def pending(*steps: StepRecord, at: float = NOW) -> dict[str, dict[str, float]]:

@@ -13,7 +13,7 @@ from ballast.eviction.gate_rules import UNLIMITED, EvictionLimit, GateRules
 from ballast.eviction.recent_evictions import STOP_FOR
 from tests.worlds.evicting import FREE, KEY, NODES, NOW, WINDOW, EvictingApi, Replica, plans
 
-EFFECT = "rebalance of 1 pod: loads changed by {0} of what was predicted (between {0} and {0})"
+EFFECT = "rebalance of 1 pod: what replaced them uses 90% of what was predicted (between 0% and 181%)"
 
 
 @pytest.fixture
@@ -61,12 +61,13 @@ def test_a_replacement_is_followed_until_the_effect_is_measured(replica: Replica
     assert (row["status"], row["landed_on"], row["ready_at"]) == ("ready", "n5", server.clock.wall())
     assert replica.evictor.history().awaited == frozenset()
     assert replica.evictor.pending()["n5"]["cpu"] == pytest.approx(0.1 * (1 - 60 / WINDOW))
-    replica.loads |= {"n0": 0.41, "n5": 0.58}
-    assert replica.follow(WINDOW) == EFFECT.format("90%")
+    replica.loads |= {"n0": 0.41, "n5": 0.59}
+    replica.use = 0.9
+    assert replica.follow(WINDOW) == EFFECT
     [row] = replica.recent()
     assert row["predicted"]["load"] == {"n0": {"cpu": -0.1, "memory": -0.1}, "n5": {"cpu": 0.1, "memory": 0.1}}
     assert row["measured"]["load"]["n0"] == {"cpu": pytest.approx(-0.09), "memory": pytest.approx(-0.09)}
-    assert [row["measured"][key] for key in ("share", "low", "high")] == pytest.approx([0.9] * 3)
+    assert [row["measured"][key] for key in ("share", "low", "high")] == pytest.approx([0.9, 0.0, 1.806])
     assert "eviction.plan" not in server.state()
     assert replica.evictor.stopped("rebalance") is None
     assert replica.evictor.pending() == {}
@@ -84,10 +85,10 @@ def test_an_effect_is_judged_once_the_pod_has_ended_however_long_that_takes(
     assert replica.follow(WINDOW) is None
     assert replica.evictor.pending() == {"n0": {"cpu": -0.1, "memory": -0.1}, "n5": {"cpu": 0.0, "memory": 0.0}}
     del server.pods["shop/web-1"]
-    replica.loads |= {"n0": 0.41, "n5": 0.58}
+    replica.use = 0.9
     assert replica.follow() is None
     assert replica.evictor.pending()["n0"]["cpu"] == pytest.approx(-0.1)
-    assert replica.follow(WINDOW) == EFFECT.format("90%")
+    assert "uses 100%" in (replica.follow(WINDOW) or "")
     assert replica.evictor.stopped("rebalance") is None
 
 
@@ -100,27 +101,44 @@ def test_a_clock_that_was_turned_back_keeps_no_plan_open(replica: Replica, serve
     replica.follow()
     [row] = replica.recent()
     assert row["ready_at"] == server.clock.wall()
-    replica.loads |= {"n0": 0.41, "n5": 0.58}
-    assert replica.follow(WINDOW) == EFFECT.format("90%")
+    replica.use = 0.9
+    assert replica.follow(WINDOW) == EFFECT
     assert "eviction.plan" not in server.state()
     assert replica.evictor.history().restarts[KEY] <= WINDOW
 
 
-def test_what_changed_everywhere_is_no_effect(replica: Replica, server: EvictingApi) -> None:
+def test_what_nodes_do_by_themselves_is_no_effect(replica: Replica, server: EvictingApi) -> None:
     replica.carry_out(server.pods["shop/web-1"])
     server.replace_evicted("n5")
     replica.follow()
-    replica.loads = dict.fromkeys(NODES, 0.7) | {"n0": 0.6, "n5": 0.8}
-    assert replica.follow(WINDOW) == EFFECT.format("100%")
+    replica.loads, replica.use = dict.fromkeys(NODES, 0.7) | {"n0": 0.1}, 0.2
+    for _ in range(3):
+        replica.follow(WINDOW / 4)
+    assert "uses 20% of what was predicted (between 15% and 25%)" in (replica.follow(WINDOW / 4) or "")
+    [row] = replica.recent()
+    assert (row["measured"]["share"], row["measured"]["low"]) == (pytest.approx(0.2), pytest.approx(0.2 * 0.97 - 0.06 * 0.8))
+
+
+def test_a_replacement_without_a_sample_has_no_share(replica: Replica, server: EvictingApi) -> None:
+    replica.use = None
+    replica.carry_out(server.pods["shop/web-1"])
+    server.replace_evicted("n5")
+    replica.follow()
+    assert replica.follow(WINDOW) == "rebalance of 1 pod: what replaced them was not measured"
+    [row] = replica.recent()
+    assert row["measured"]["share"] is None
+    assert "low" not in row["measured"]
+    assert replica.evictor.stopped("rebalance") is None
 
 
 def test_a_plan_without_effect_stops_its_planner_for_a_while(replica: Replica, server: EvictingApi) -> None:
     replica.carry_out(server.pods["shop/web-1"])
     server.replace_evicted("n5")
     replica.follow()
+    replica.use = 0.0
     replica.follow(WINDOW)
     why = replica.evictor.stopped("rebalance")
-    effect = "loads changed by 0% of what was predicted (between 0% and 0%)"
+    effect = "what replaced them uses 0% of what was predicted (between 0% and 6%)"
     assert why == f"rebalance is stopped for a while: {effect}"
     assert replica.evictor.stopped("relieve") is None
     replica.follow(1200)
@@ -132,18 +150,6 @@ def test_a_plan_without_effect_stops_its_planner_for_a_while(replica: Replica, s
     assert after.evictor.stopped("rebalance") == why
     server.clock.advance(STOP_FOR)
     assert after.evictor.stopped("rebalance") is None
-
-
-def test_a_plan_whose_source_another_plan_touches_stops_nobody(server: EvictingApi) -> None:
-    replica = Replica(server, rules=GateRules(workload_window=0.0))
-    replica.carry_out(server.pods["shop/web-1"])
-    server.replace_evicted("n5")
-    replica.follow()
-    server.clock.advance(WINDOW - 10)
-    [attempt] = replica.carry_out(server.pods["shop/web-2"], to="n0")
-    assert attempt.status == "evicted"
-    assert "loads changed by 0%" in (replica.follow(10) or "")
-    assert replica.evictor.stopped("rebalance") is None
 
 
 def test_a_replacement_of_a_slow_workload_is_late_later(server: EvictingApi) -> None:
@@ -166,6 +172,7 @@ def test_relief_without_effect_is_remembered_by_node_and_cause(replica: Replica,
     replica.carry_out(server.pods["shop/web-1"], kind="relieve")
     server.replace_evicted("n5")
     replica.follow()
+    replica.use = 0.1
     replica.follow(WINDOW)
     assert replica.evictor.stopped("relieve") is None
     after = Replica(server)

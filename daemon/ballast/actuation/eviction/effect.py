@@ -1,15 +1,16 @@
 """Compares predicted changes of load with measured ones."""
 
 import math
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import msgspec
 import numpy as np
+from msgspec import UNSET
 
-from ballast.actuation.eviction import causal
-from ballast.actuation.eviction.causal import Interval
 from ballast.actuation.eviction.records import Loads, Running, StepRecord
+from ballast.actuation.eviction.replacement_use import Uses
 from ballast.answers.evictions import Measured
 from ballast.model.node import Node
 from ballast.model.node_state import AMOUNTS
@@ -20,8 +21,17 @@ from ballast.planners.eviction_plan import Move
 HALF = 0.5
 """Share of the predicted fall of load: a plan did not do what it said if the whole interval is below."""
 
-FAINT = 0.01
-"""Predicted changes of load that are smaller than this altogether cannot be told from chance."""
+LEAST_ERROR = 0.03
+"""How far a share is open at least: uses are samples of meters."""
+
+FIRST_MINUTE = 0.06
+"""Part of the window that samples hardly show, as they are rates: there a pod may go on as before, and then change."""
+
+STUDENT = (
+    12.7062, 4.3027, 3.1824, 2.7764, 2.5706, 2.4469, 2.3646, 2.3060, 2.2622,
+    2.2281, 2.2010, 2.1788, 2.1604, 2.1448, 2.1314, 2.1199, 2.1098, 2.1009,
+)  # fmt: skip
+"""The 97.5 % quantile of Student's distribution, on both sides an interval of 95 %, by degrees of freedom from 1."""
 
 
 def predicted(move: Move, nodes: Mapping[str, Node]) -> dict[str, dict[str, float]]:
@@ -105,57 +115,94 @@ def measured(plan: Running, snapshot: Snapshot) -> dict[str, dict[str, float]]:
     }
 
 
+class Interval(NamedTuple):
+    """A value and its bounds."""
+
+    value: float
+    low: float
+    high: float
+
+
 @dataclass(frozen=True)
 class EffectVerdict:
-    """What a plan changed, as far as loads show it."""
+    """What a plan moved, as far as the use of its replacements shows it."""
 
     share: Interval | None
-    """Of the fall that was predicted for the sources; None where that cannot be told from chance."""
+    """Of the fall that was predicted for the sources; None where no replacement was measured."""
     measured: Measured
+    shares: Mapping[str, Interval] = field(default_factory=dict)
+    """By UID of the evicted pod."""
     ineffective: Mapping[tuple[str, str], str] = field(default_factory=dict)
-    """{(node, resource): why} of the sources whose load did not fall as was said."""
-    failed_alone: bool = False
-    """Whether it failed too by the sources that no other plan under way has touched: pods that come or go there
-    meanwhile cannot be told from what it did."""
+    """{(node, resource): why} of the sources from which less was moved than was said."""
 
     @property
     def failed(self) -> bool:
         """Whether the plan did not do what it said."""
         return self.share is not None and self.share.high < HALF
 
+    def of(self, step: StepRecord) -> Measured:
+        """What was measured, with the share of this step alone."""
+        return _with_share(self.measured, self.shares.get(step.uid))
+
+
+class _Parts(NamedTuple):
+    """Of some changes of load: Σ predicted · seen, Σ predicted², and the variance of the first."""
+
+    seen: float
+    predicted: float
+    variance: float
+
+    def share(self, freedom: int) -> Interval:
+        value = self.seen / self.predicted
+        quantile = STUDENT[min(freedom, len(STUDENT)) - 1] if freedom else math.inf
+        half = quantile * math.sqrt(self.variance) / self.predicted if freedom else value
+        half = max(half, LEAST_ERROR * value) + FIRST_MINUTE * abs(1 - value)
+        return Interval(*(round(part, 4) for part in (value, max(0.0, value - half), value + half)))
+
 
 def judge(
-    plan: Running, steps: Sequence[StepRecord], snapshot: Snapshot, touched: Collection[str] = ()
+    plan: Running, steps: Sequence[StepRecord], snapshot: Snapshot, used: Callable[[StepRecord], Sequence[Uses]]
 ) -> EffectVerdict:
-    """Compares what these steps were to take off their sources with what the snapshot shows.
-
-    Nodes that other plans have `touched` say nothing of what happens where nobody does anything.
-    """
-    load = measured(plan, snapshot)
-    expected = _falls(steps)
-    others = [name for name in plan.parts if name not in expected and name not in touched]
-    before = {name: plan.parts[name] for name in (*expected, *others) if name in plan.parts}
-    after = causal.parts(snapshot, before)
-    passed, middle = snapshot.time - plan.time, causal.ages(snapshot)
-
-    def seen(part: Loads, beside: Mapping[str, Mapping[str, tuple[float, ...]]] = before) -> Interval | None:
-        norm = sum(change * change for changes in part.values() for change in changes.values())
-        return causal.share(part, beside, after, passed, middle) if norm >= FAINT**2 else None
-
-    found = seen(expected)
-    alone = _falls([step for step in steps if step.source not in touched])
-    by_alone = seen(alone, {name: own for name, own in before.items() if name in alone or name not in expected})
+    """Compares what these steps were to take off their sources with what their replacements use: `used` are samples."""
+    whole = Measured(load=measured(plan, snapshot), before=plan.before, after=spread(snapshot), share=None)
+    seen = {step.uid: (parts, len(used(step)) - 1) for step in steps if (parts := _parts(step, used(step))) is not None}
+    shares = {uid: parts.share(freedom) for uid, (parts, freedom) in seen.items()}
+    share = _together(seen.values())
     why = {}
-    for node, changes in expected.items():
-        resource = min(changes, key=lambda name: changes[name])
-        own = seen({node: {resource: changes[resource]}})
+    for node, changes in _falls(steps).items():
+        own = _together(seen[step.uid] for step in steps if step.source == node and step.uid in seen)
         if own is not None and own.high < HALF:
-            why[node, resource] = f"moving pods off {node} changed its {resource} by {in_words(own)}"
-    result = Measured(load=load, before=plan.before, after=spread(snapshot), share=None)
-    if found is not None:
-        value, low, high = (round(part, 4) for part in found)
-        result = msgspec.structs.replace(result, share=value, low=low, high=high)
-    return EffectVerdict(found, result, why, by_alone is not None and by_alone.high < HALF)
+            resource = min(changes, key=lambda name: changes[name])
+            why[node, resource] = f"what replaced pods of {node} uses {in_words(own)}"
+    return EffectVerdict(share, _with_share(whole, share), shares, why)
+
+
+def _parts(step: StepRecord, samples: Sequence[Uses]) -> _Parts | None:
+    """What one step moved; None where its replacement was not measured."""
+    seen = predicted = variance = 0.0
+    for resource, change in step.load.get(step.source, {}).items():
+        values = [uses[resource] for uses in samples if resource in uses]
+        if change < 0 < step.used.get(resource, 0.0) and values:
+            ratios = np.array(values) / step.used[resource]
+            seen += change * change * float(ratios.mean())
+            predicted += change * change
+            variance += change**4 * (float(ratios.var(ddof=1)) / len(values) if len(values) > 1 else 0.0)
+    return _Parts(seen, predicted, variance) if predicted else None
+
+
+def _together(found: Iterable[tuple[_Parts, int]]) -> Interval | None:
+    """The share of several steps."""
+    known = list(found)
+    if not known:
+        return None
+    parts = _Parts(*(sum(each) for each in zip(*(parts for parts, _ in known), strict=True)))
+    return parts.share(min(freedom for _, freedom in known))
+
+
+def _with_share(result: Measured, share: Interval | None) -> Measured:
+    if share is None:
+        return msgspec.structs.replace(result, share=None, low=UNSET, high=UNSET)
+    return msgspec.structs.replace(result, share=share.value, low=share.low, high=share.high)
 
 
 def relief(steps: Sequence[StepRecord], share: float | None) -> tuple[float, float] | None:

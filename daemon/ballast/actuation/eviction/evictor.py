@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from ballast.actuation.eviction import causal, effect
+from ballast.actuation.eviction import effect
 from ballast.actuation.eviction.eviction_events import EvictionEvents
 from ballast.actuation.eviction.recorder import EvictionRecorder
 from ballast.actuation.eviction.records import SKEW, Running, StepRecord, StepStatus
@@ -235,7 +235,6 @@ class Evictor:
 
     def _begin(self, plan: EvictionPlan, snapshot: Snapshot) -> Running:
         now = self._clock.wall()
-        sources = sorted({move.source for move in plan.steps})
         touched = {name for move in plan.steps for name in (move.source, move.target) if name}
         return Running(
             id=f"{plan.kind}-{now:.3f}",
@@ -245,7 +244,6 @@ class Evictor:
             after=plan.after,
             loads=effect.loads_of(snapshot, sorted(touched)),
             mean=effect.mean_besides(snapshot, touched),
-            parts=causal.parts(snapshot, [*sources, *causal.controls(snapshot, touched, sources)]),
         )
 
     def _try(

@@ -1,6 +1,6 @@
 """Follows plans under way: finds their replacements, sees whether they are Ready, and judges what came of it."""
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from msgspec.structs import replace
 
@@ -8,6 +8,7 @@ from ballast.actuation.eviction import effect
 from ballast.actuation.eviction.evictor import Evictor, EvictorOptions
 from ballast.actuation.eviction.records import SKEW, Followed, Running, StepRecord, StepStatus
 from ballast.actuation.eviction.replacement_reservations import ReplacementReservations
+from ballast.actuation.eviction.replacement_use import Ask, ReplacementUse
 from ballast.answers.evictions import Measured
 from ballast.base.clock import Clock
 from ballast.eviction.facts import WorkloadKey
@@ -148,7 +149,7 @@ def _lateness(step: StepRecord, ready_within: float, *, there: bool) -> str:
 
 
 def _judge(
-    followed: Followed, snapshot: Snapshot, now: float, window: float, options: EvictorOptions, touched: Collection[str]
+    followed: Followed, snapshot: Snapshot, now: float, window: float, options: EvictorOptions, use: ReplacementUse
 ) -> None:
     """Once every step has ended: whether the plan did what it said."""
     plan = followed.plan
@@ -169,18 +170,18 @@ def _judge(
     if snapshot.time < ended + window:
         return
     followed.finished = True
-    verdict = effect.judge(plan, happened, snapshot, touched)
+    verdict = effect.judge(plan, happened, snapshot, use.of)
     followed.share = None if verdict.share is None else verdict.share.value
-    followed.measured = verdict.measured
-    if verdict.share is None:
-        followed.sentences.append(f"{plan.kind} of {len(happened)} pods: its effect cannot be told from chance")
-        return
+    followed.measured = {step.uid: verdict.of(step) for step in plan.steps}
     pods = "1 pod" if len(happened) == 1 else f"{len(happened)} pods"
-    effect_seen = f"loads changed by {effect.in_words(verdict.share)}"
+    if verdict.share is None:
+        followed.sentences.append(f"{plan.kind} of {pods}: what replaced them was not measured")
+        return
+    effect_seen = f"what replaced them uses {effect.in_words(verdict.share)}"
     followed.sentences.append(f"{plan.kind} of {pods}: {effect_seen}")
     if verdict.failed and planner is not None and planner.needs_confirmation:
         followed.ineffective = verdict.ineffective
-    elif verdict.failed and verdict.failed_alone:
+    elif verdict.failed:
         followed.stop = f"{plan.kind} is stopped for a while: {effect_seen}"
 
 
@@ -191,7 +192,8 @@ def _judge_starts(followed: Followed, happened: Sequence[StepRecord], now: float
         return
     followed.finished = True
     followed.share = started / awaited if awaited else None
-    followed.measured = Measured(started=started, share=followed.share)
+    measured = Measured(started=started, share=followed.share)
+    followed.measured = {step.uid: measured for step in followed.plan.steps}
     followed.sentences.append(f"{followed.plan.kind} started {started} of {awaited} waiting pods")
     if awaited and not started:
         followed.stop = f"{followed.plan.kind} stops: none of {awaited} waiting pods that it made room for started"
@@ -215,7 +217,11 @@ def had_a_choice(
 class PlanFollower:
     """Follows the plans under way, in the thread of the job alone."""
 
-    def __init__(self, evictor: Evictor, replacements: ReplacementReservations, clock: Clock) -> None:
+    def __init__(
+        self, evictor: Evictor, replacements: ReplacementReservations, clock: Clock, use: Ask = lambda names: {}
+    ) -> None:
+        """`use` tells what pods use now."""
+        self._use = ReplacementUse(use, evictor.options.window, evictor.options.lag)
         self._recorder, self._events, self._options = evictor.recorder, evictor.events, evictor.options
         self._reserved, self._clock = replacements, clock
 
@@ -228,6 +234,7 @@ class PlanFollower:
             return None
         now = self._clock.wall()
         self._recorder.look(pods, snapshot.nodes)
+        self._use.look(self._recorder.plans, pods, now)
         changed = False
         sentences: list[str] = []
         followed_pods = FollowedPods(pods, self._recorder.plans, replicas)
@@ -236,8 +243,7 @@ class PlanFollower:
             followed = follow_steps(plan, followed_pods, now=now, ready_within=self._options.ready_within)
             self._update_reservations(followed)
             if not followed.plan.open:
-                others = {name for other in self._recorder.plans if other.id != plan.id for name in other.loads}
-                _judge(followed, snapshot, now, window, self._options, others)
+                _judge(followed, snapshot, now, window, self._options, self._use)
             self._recorder.learn(plan.kind, followed, now, rest=self._options.window)
             self._events.report_followed(plan.kind, followed)
             changed |= followed.changed or followed.finished or bool(followed.leaving)

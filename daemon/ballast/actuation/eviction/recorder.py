@@ -219,7 +219,10 @@ class EvictionRecorder:
                 self._memory.stop(kind, followed.stop, now)
             self._count_followed(followed)
             if followed.finished:
-                self._ended.extend((followed.plan, step, followed.measured) for step in followed.plan.steps)
+                measured = followed.measured
+                self._ended.extend(
+                    (followed.plan, step, measured.get(step.uid, Measured())) for step in followed.plan.steps
+                )
             self._put(followed.plan, finished=followed.finished)
 
     def forget(self, now: float) -> None:
@@ -271,8 +274,9 @@ class EvictionRecorder:
             self._count(before.get(step.uid), step)
         if not followed.finished:
             return
-        share = followed.share if followed.measured.load is not UNSET else None
-        relief = effect.relief([step for step in followed.plan.steps if step.happened], share)
+        moved = any(each.load is not UNSET for each in followed.measured.values())
+        steps = [step for step in followed.plan.steps if step.happened]
+        relief = effect.relief(steps, followed.share if moved else None)
         if relief is not None:
             self._tally.add(followed.plan.time, predicted=relief[0], measured=relief[1])
 

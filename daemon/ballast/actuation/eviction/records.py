@@ -132,8 +132,6 @@ class Running(msgspec.Struct, frozen=True, omit_defaults=True):
     loads: Loads = {}
     mean: Mapping[str, float] = {}
     steps: tuple[StepRecord, ...] = ()
-    parts: Mapping[str, Mapping[str, tuple[float, ...]]] = {}
-    """{node: {resource: loads}} of the parts of the window then, of its sources and of untouched nodes like them."""
 
     @property
     def open(self) -> bool:
@@ -160,7 +158,8 @@ class Followed:
     """Of what was predicted, what happened."""
     ineffective: Mapping[tuple[str, str], str] = field(default_factory=dict)
     """Why moves off a (node, resource) did not help."""
-    measured: Measured = field(default_factory=Measured)
+    measured: Mapping[str, Measured] = field(default_factory=dict)
+    """By UID of the evicted pod."""
     landed: list[StepRecord] = field(default_factory=list)
     returned: list[StepRecord] = field(default_factory=list)
     """Steps whose replacement landed on their source."""
