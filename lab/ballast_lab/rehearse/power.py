@@ -15,7 +15,8 @@ from ballast.jobs.power.build_power import policies
 from ballast.power.controller_state import Sample
 from ballast.power.feed_spec import Schedule, Semantics
 from ballast.power.policy import PowerPolicy
-from ballast.power.replay import RecordedDemand, Replay, base_of, replay
+from ballast.power.replay import RecordedDemand, Replay, replay
+from ballast.power.replay_figures import base_of
 from ballast.power.values import exact
 from ballast.settings import Settings
 from ballast.telemetry.feeds.power_schedule import recorded_schedule
