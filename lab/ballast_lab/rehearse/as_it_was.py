@@ -15,6 +15,9 @@ class AsItWas:
     def __init__(self, course: Course, step: float) -> None:
         self.course, self.measures = course, Measures(step)
 
+    def lead(self, use: Use) -> None:
+        """Nothing is known of the time before."""
+
     def advance(self, use: Use) -> None:
         """One step of time."""
         self.course.advance(use)

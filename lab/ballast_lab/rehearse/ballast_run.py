@@ -52,7 +52,7 @@ from ballast.telemetry.node_names import NodeNames
 from ballast.windows.standard_error import LoadErrors
 from ballast_lab.rehearse.course import Course
 from ballast_lab.rehearse.history import RESOURCES
-from ballast_lab.rehearse.measures import Measures
+from ballast_lab.rehearse.measures import Measures, MoveRecord
 from ballast_lab.rehearse.objects import objects_at
 from ballast_lab.rehearse.played import PlayedClock, PlayedSource
 from ballast_lab.rehearse.recording import Use
@@ -69,9 +69,23 @@ class BallastRun:
         self.name, self.course, self.measures = name, course, Measures(step)
         self._settings = settings
         self._clock = PlayedClock()
-        self._watch = Watch(course, settings, step, self._clock)
+        # A step longer than the interval of telemetry is read several times, as the daemon would.
+        self._cycles = max(1, round(step / settings.telemetry.interval))
+        self._interval = step / self._cycles
+        self._watch = Watch(course, settings, self._interval, self._clock)
         self._labels = Labels(settings, self._clock) if settings.publishing.mode is not Mode.OFF else None
-        self.evictions = Evictions(course, settings, step) if settings.eviction.mode is not Mode.OFF else None
+        evicts = settings.eviction.mode is not Mode.OFF
+        self.evictions = Evictions(course, settings, step, self._interval) if evicts else None
+
+    def lead(self, use: Use) -> None:
+        """A step before the first: the windows are filled."""
+        self._clock.now = use.time
+        self.course.advance(use)
+        for _ in range(self._cycles):
+            snapshot, _ = self._watch.cycle()
+            if self.evictions is not None:
+                self.evictions.observe(snapshot)
+            self._clock.now += self._interval
 
     def advance(self, use: Use) -> None:
         """One step of time."""
@@ -79,13 +93,20 @@ class BallastRun:
         self._clock.now = use.time
         course.advance(use)
         self.measures.observe(course.load(), course.present, course.empty())
+        for cycle in range(self._cycles):
+            self._cycle(acts=cycle == 0)
+            self._clock.now += self._interval
+
+    def _cycle(self, *, acts: bool) -> None:
+        """One cycle of telemetry, and what follows from it."""
+        course = self.course
         snapshot, freeze = self._watch.cycle()
         if self._labels is not None:
             self.measures.label_writes += self._labels.publish(snapshot, freeze)
             course.preferred = self._labels.points(course.history.nodes)
         if self.evictions is not None:
             self.evictions.observe(snapshot)
-            if not freeze.frozen:
+            if acts and not freeze.frozen:
                 self._evict(snapshot)
 
     def _evict(self, snapshot: Snapshot) -> None:
@@ -94,8 +115,8 @@ class BallastRun:
             self.measures.refused.update(plan.refused)
             if plan.empty is not None:
                 self.course.mark_empty(plan.empty, f"{self._settings.publishing.prefix}/{EMPTY}")
-            for workload in self.evictions.carry_out(plan):
-                self.measures.evicted(plan.kind, workload)
+            for move, workload in self.evictions.carry_out(plan):
+                self.measures.evicted(move, workload)
 
     def finish(self) -> None:
         """The end of time."""
@@ -196,11 +217,12 @@ class Arranged:
 class Evictions:
     """The job of evictions: plans as the daemon makes them, carried out at once."""
 
-    def __init__(self, course: Course, settings: Settings, step: float) -> None:
+    def __init__(self, course: Course, settings: Settings, step: float, interval: float) -> None:
+        """`interval` is the one of telemetry."""
         self._course, self._settings, self._step = course, settings, step
         aims, weights = aims_of(settings), settings.scoring.resources
         self._aims, self._weights, self._rules = aims, weights, rules_of(settings)
-        self._hot = HotNodes(aims, step, weights)
+        self._hot = HotNodes(aims, interval, weights)
         self._lag = lag_of(settings)
         self._errors, self._scaling = LoadErrors(self._lag), RecentScaling()
         self.peak = DayPeak()
@@ -336,9 +358,9 @@ class Evictions:
     def _marked(self, wish: RequestedPlan) -> bool:
         return any(handed_over(node, wish.rules.prefix) for node in self._course.nodes)
 
-    def carry_out(self, plan: EvictionPlan) -> Iterator[str]:
+    def carry_out(self, plan: EvictionPlan) -> Iterator[tuple[MoveRecord, str]]:
         """Evicts; the replacement uses what the pod used from the next step on, and is Ready then or as late as pods of
-        its workload were in history. The workloads."""
+        its workload were in history. The moves, with their workloads."""
         course, made_by = self._course, planner(plan.kind)
         moves = plan.steps[:1] if made_by.one_at_a_time else plan.steps
         # A plan that spans cycles knows no limits; those of the moment hold back its steps.
@@ -356,7 +378,9 @@ class Evictions:
                 self._memory.note_restart(step.workload, restart)
             self._steps.append(self._landed(step, target, restart or 0.0))
             course.move(row, target)
-            yield "/".join(step.workload) if step.workload else move.pod
+            there = course.history.nodes[target].name
+            done = MoveRecord(course.time, move.pod, move.source, there, plan.kind, move.reason, round(move.gain, 4))
+            yield done, "/".join(step.workload) if step.workload else move.pod
 
     def _landing(self, move: Move, row: int) -> int:
         """Where the printed profile puts the replacement: on the target where the extender decides, else as the stock

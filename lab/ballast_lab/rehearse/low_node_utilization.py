@@ -21,7 +21,7 @@ from ballast.model.sample import Floats, Ints
 from ballast.settings import Settings
 from ballast_lab.rehearse.course import Course
 from ballast_lab.rehearse.history import RESOURCES
-from ballast_lab.rehearse.measures import Measures
+from ballast_lab.rehearse.measures import Measures, MoveRecord
 from ballast_lab.rehearse.recording import Use
 
 NAME = "low-node-utilization"
@@ -41,6 +41,9 @@ class LowNodeUtilization:
         self._low, self._high = (limits(limit, RESOURCES) for limit in (eviction.low, eviction.high))
         self._rules = GateRules(prefix=settings.publishing.prefix)
         self._next = -np.inf
+
+    def lead(self, use: Use) -> None:
+        """Nothing is known of the time before."""
 
     def advance(self, use: Use) -> None:
         """One step of time."""
@@ -100,8 +103,11 @@ class LowNodeUtilization:
         if target is None:
             # Only its own node has room: there the replacement starts again.
             target = int(self.course.on[row])
+        pod, names = self.course.pods[row], self.course.history.nodes
+        title, there = f"{pod.namespace}/{pod.name}", names[target].name
+        move = MoveRecord(self.course.time, title, pod.node, there, NAME, f"{pod.node} is overutilized", 0.0)
         self.course.move(row, target)
-        self.measures.evicted(NAME, "/".join(key) if key else "")
+        self.measures.evicted(move, "/".join(key) if key else "")
 
     def finish(self) -> None:
         """The end of time."""

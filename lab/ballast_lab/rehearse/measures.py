@@ -33,6 +33,18 @@ class Estimate(msgspec.Struct, frozen=True):
         return self.low <= number <= self.high
 
 
+class MoveRecord(msgspec.Struct, frozen=True):
+    """One eviction: from the step after `time` (Unix seconds) on, what the pod uses is at `target`."""
+
+    time: float
+    pod: str
+    source: str = msgspec.field(name="from")
+    target: str = msgspec.field(name="to")
+    planner: str
+    reason: str
+    gain: float
+
+
 @dataclass
 class Measures:
     """Collects one run. Loads are [resource, node], NaN where unknown; what is kept is [time] or by hour."""
@@ -46,6 +58,7 @@ class Measures:
     expected: int = 0
     evictions: Counter[str] = field(default_factory=Counter)
     """By planner."""
+    moves: list[MoveRecord] = field(default_factory=list)
     by_workload: Counter[str] = field(default_factory=Counter)
     by_time: list[int] = field(default_factory=list)
     refused: Counter[str] = field(default_factory=Counter)
@@ -75,9 +88,10 @@ class Measures:
         self.deviation.append(np.array([values.std() if len(values) else np.nan for values in spread]))
         self.by_time.append(0)
 
-    def evicted(self, planner: str, workload: str) -> None:
+    def evicted(self, move: MoveRecord, workload: str) -> None:
         """One eviction in the step that was observed last."""
-        self.evictions[planner] += 1
+        self.moves.append(move)
+        self.evictions[move.planner] += 1
         self.by_workload[workload] += 1
         self.by_time[-1] += 1
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import itertools
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -20,11 +21,13 @@ from ballast_lab.rehearse.ballast_run import BallastRun
 from ballast_lab.rehearse.course import Course
 from ballast_lab.rehearse.history import History, Unknown
 from ballast_lab.rehearse.low_node_utilization import LowNodeUtilization
-from ballast_lab.rehearse.measures import LEVELS, Estimate, Measures
+from ballast_lab.rehearse.measures import LEVELS, Estimate, Measures, MoveRecord
 from ballast_lab.rehearse.recording import NODE_USAGE, Recording, Use
 
 AS_IT_WAS = "as-it-was"
 LEAST_STEPS = 2
+LEAD = 3600.0
+"""Seconds before the first step from which windows are filled, where they are recorded: a daemon reads its past too."""
 COLUMNS = 200
 """Times of which the loads of all nodes are kept, at most."""
 
@@ -35,6 +38,9 @@ class Run(Protocol):
     name: str
     course: Course
     measures: Measures
+
+    def lead(self, use: Use) -> None:
+        """A step before the time that is played: what is measured there is known, nothing is done."""
 
     def advance(self, use: Use) -> None:
         """One step of time."""
@@ -66,6 +72,7 @@ class RunResult(msgspec.Struct, frozen=True):
     label_writes: int
     refused: Mapping[str, int]
     power: Mapping[str, float] | None = None
+    moves: Sequence[MoveRecord] = ()
 
 
 class Advice(msgspec.Struct, frozen=True):
@@ -161,7 +168,12 @@ def play(
     kept: dict[str, list[np.ndarray[tuple[int], np.dtype[np.float32]]]] = {run.name: [] for run in runs}
     every = math.ceil(span.steps / COLUMNS)
     first = runs[0].course
-    for number, use in enumerate(recording.play(span.begin, span.end, span.step)):
+    lead = max(0, math.floor(min(LEAD, span.begin - recording.head.begin) / span.step + 1e-9))
+    uses = recording.play(span.begin - lead * span.step, span.end, span.step)
+    for use in itertools.islice(uses, lead):
+        for run in runs:
+            run.lead(use)
+    for number, use in enumerate(uses):
         for run in runs:
             run.advance(use)
         here = first.running()
@@ -249,6 +261,7 @@ def _result(run: Run, as_it_was: Run, power: Mapping[str, float] | None) -> RunR
         measures.label_writes,
         dict(sorted((check, count) for check, count in measures.refused.items() if count)),
         power,
+        measures.moves,
     )
 
 

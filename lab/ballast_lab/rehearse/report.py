@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
 from html import escape
 from importlib.resources import files
 from typing import Any
@@ -133,9 +134,23 @@ def _tables(result: Rehearsal) -> Iterable[str]:
         for workload, count in list(run.evictions.by_workload.items())[:10]
     ]
     yield f'<div class="words">{_table(["Run", "Workload", "Evictions"], rows)}</div>'
+    yield f"<h3>The first {MOVES} moves of each run</h3>"
+    yield f'<div class="words">{_table(["Run", *_MOVE], list(_moves(runs)))}</div>'
     yield from _counts("Refusals by check", runs, lambda run: run.refused)
     yield "<h2>What cannot be known</h2>"
     yield _table(["What", "Share"], [[each.what, f"{each.share:.1%}"] for each in result.unknown])
+
+
+MOVES = 200
+"""Moves of each run that the page has; rehearsal.json has all of them."""
+_MOVE = ("Time", "Pod", "From", "To", "Planner", "Why")
+
+
+def _moves(runs: Sequence[RunResult]) -> Iterable[list[str]]:
+    for run in runs:
+        for move in run.moves[:MOVES]:
+            time = datetime.fromtimestamp(move.time, UTC).strftime("%m-%d %H:%M:%S")
+            yield [run.name, time, move.pod, move.source, move.target, move.planner, move.reason]
 
 
 POWER = {

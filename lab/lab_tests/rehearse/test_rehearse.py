@@ -25,6 +25,7 @@ RUN_KEYS = [
     "label_writes",
     "refused",
     "power",
+    "moves",
 ]
 
 
@@ -318,3 +319,32 @@ def test_advice_keeps_the_settings_where_nothing_is_hot(run: Run, tmp_path: Path
     advice = rehearsed(run, World(pods, minutes=60).write(tmp_path), "--at-most", "10/d")["advice"]
     assert advice["settings"] == {}
     assert advice["why"].startswith("nothing in the grid is clearly better")
+
+
+def test_moves_replayed_on_the_recording_give_the_figures(run: Run, tmp_path: Path) -> None:
+    """Each run of one hot node: the pods use half a core, and are where the moves say from the step after on."""
+    world = hot_world()
+    document = rehearsed(run, world.write(tmp_path))
+    for each in document["runs"]:
+        assert len(each["moves"]) == each["evictions"]["total"]
+        place, hot = {pod.title: pod.node for pod in world.pods}, 0
+        moves = sorted(each["moves"], key=lambda move: move["time"])
+        for minute in range(121):
+            now = BEGIN + 60 * minute
+            while moves and moves[0]["time"] < now:
+                move = moves.pop(0)
+                assert (place[move["pod"]], move["planner"] != "") == (move["from"], True)
+                place[move["pod"]] = move["to"]
+            loads = [sum(pod.cpu for pod in world.pods if place[pod.title] == node) / 10 for node in world.nodes]
+            hot += sum(load > 0.8 + 1e-9 for load in loads)
+        assert each["node_hours_above"]["0.8"]["value"] == pytest.approx(hot / 60, rel=0.02), each["name"]
+
+
+def test_what_was_recorded_before_fills_the_windows(run: Run, tmp_path: Path) -> None:
+    """With an hour before it Ballast acts in the first minute, as a daemon that reads its past."""
+    folder = hot_world().write(tmp_path)
+    late, soon = (
+        by_name(rehearsed(run, folder, *span))["today"]["moves"][0]["time"]
+        for span in ((), ("--from", str(BEGIN + 3600)))
+    )
+    assert soon - (BEGIN + 3600) < late - BEGIN
