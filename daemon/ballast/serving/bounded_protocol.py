@@ -7,14 +7,14 @@ import asyncio
 import itertools
 from asyncio import TimerHandle
 from collections.abc import Awaitable, Callable
-from typing import Any, Protocol, cast
+from typing import Any, Protocol
+from urllib.parse import unquote
 
+import httptools
 import structlog
-from starlette.responses import Response
-from starlette.types import Scope
-from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
-from ballast.serving.callers import CERTIFIED
+from ballast.serving.direct_answers import DirectAnswer, RequestHead
 
 READ_TIMEOUT = 10.0
 """Seconds for a whole request, from connecting or from its first byte."""
@@ -68,18 +68,35 @@ _ticks = itertools.count()
 class DirectRequest(Protocol):
     """A request that is answered without ASGI."""
 
-    def add(self, piece: bytes) -> None:
-        """A piece of its body."""
+    def add(self, piece: bytes) -> DirectAnswer | None:
+        """A piece of its body; an answer that does not wait for the rest."""
 
-    def answer(self) -> Response | Awaitable[Response]:
+    def answer(self) -> DirectAnswer | Awaitable[DirectAnswer]:
         """Once the body is complete."""
 
     def close(self) -> None:
         """Called last, also where the client has gone."""
 
 
-Take = Callable[[Scope], DirectRequest | None]
+Take = Callable[[RequestHead], DirectRequest | DirectAnswer | None]
 """Of a request whose head has come; None leaves it to ASGI."""
+
+
+class DirectCycle:
+    """A direct request and its answer, in the place that uvicorn has for its own cycle."""
+
+    def __init__(self, taken: DirectRequest | DirectAnswer, *, keep_alive: bool, expects: bool, bodiless: bool) -> None:
+        """`expects`: the client sends its body once it is told to; `bodiless`: it wants no body."""
+        self.request = None if isinstance(taken, DirectAnswer) else taken
+        self.ready = taken if isinstance(taken, DirectAnswer) else None
+        self.keep_alive, self.expects, self.bodiless = keep_alive, expects, bodiless
+        self.in_turn = self.whole = self.response_complete = self.disconnected = False
+        self.message_event = asyncio.Event()
+
+    def close(self) -> None:
+        """Its body is needed no more."""
+        if self.request is not None:
+            self.request.close()
 
 
 class BoundedProtocol(HttpToolsProtocol):
@@ -95,16 +112,14 @@ class BoundedProtocol(HttpToolsProtocol):
         self,
         *args: Any,
         refused: Callable[[int], object] = lambda code: None,
-        take: Take = lambda scope: None,
+        take: Take = lambda head: None,
         **kwargs: Any,
     ) -> None:
         """`refused` is called with the status of each request that is no HTTP or whose headers are too large, and for
-        each client that sends too many; `take` with each request that nothing unusual is known of."""
+        each client that sends too many; `take` with the head of each request."""
         super().__init__(*args, **kwargs)
         self._on_refused = refused
         self._take = take
-        self._arriving: DirectRequest | None = None
-        self._head_is_read = False
         self._in_headers = True
         self._began = False
         self._pending = 0
@@ -132,7 +147,9 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Cancels all timers."""
-        self._close_arriving()
+        for cycle in (self.cycle, *(waiting for waiting, _ in self.pipeline)):
+            if isinstance(cycle, DirectCycle):
+                cycle.close()
         self._request_complete()
         self._end_writing()
         self._unset_keepalive_if_required()
@@ -179,8 +196,7 @@ class BoundedProtocol(HttpToolsProtocol):
         self._in_headers = self._began = True
         self._pending = self._header_bytes = self._hosts = 0
         self._chunks = self._body_bytes = self._framed_bytes = 0
-        super().on_message_begin()
-        self.scope["state"][CERTIFIED] = self._certified
+        self.url, self.headers, self.expect_100_continue = b"", [], False
 
     def on_url(self, url: bytes) -> None:
         """A part of the request's target is parsed."""
@@ -204,21 +220,58 @@ class BoundedProtocol(HttpToolsProtocol):
         if not self._oversized:
             if not self._hosts and self.parser.get_http_version() == "1.1":
                 raise ValueError("a request without a host")  # RFC 9112, section 3.2
-            self._head_is_read = True
-            super().on_headers_complete()
-            self._head_is_read = False
+            self._begin()
             if self.pipeline:
                 self._pipelined += self._header_bytes
+
+    def _begin(self) -> None:
+        """Of whoever takes it, or of ASGI. Its turn may come later."""
+        if self.transport.is_closing():
+            return
+        target = httptools.parse_url(self.url)
+        path = target.path.decode("ascii")
+        head = RequestHead(
+            self.parser.get_method(),
+            unquote(path) if "%" in path else path,
+            target.query or b"",
+            self.headers,
+            self._certified,
+        )
+        taken = self._take(head)
+        if taken is None:
+            url, headers, expects = self.url, self.headers, self.expect_100_continue
+            super().on_message_begin()
+            self.url, self.expect_100_continue = url, expects
+            self.headers += headers
+            super().on_headers_complete()
+            return
+        before = self.cycle
+        keep_alive = self.parser.get_http_version() != "1.0" and self.parser.should_keep_alive()
+        own = DirectCycle(
+            taken, keep_alive=keep_alive, expects=self.expect_100_continue, bodiless=head.method == b"HEAD"
+        )
+        self.cycle = own  # type: ignore[assignment]
+        if before is None or before.response_complete:
+            self._start(own)
+        else:
+            self.flow.pause_reading()
+            self.pipeline.appendleft((own, None))  # type: ignore[arg-type]
 
     def on_body(self, body: bytes) -> None:
         """A part of the body is parsed."""
         self._body_bytes += len(body)
-        if self._arriving is not None:
-            self._arriving.add(body)
+        cycle = self.cycle
+        if isinstance(cycle, DirectCycle):
+            if cycle.request is not None and cycle.ready is None and not cycle.response_complete:
+                cycle.ready = cycle.request.add(body)
+                if cycle.ready is not None:
+                    cycle.close()
+                    if cycle.in_turn:
+                        self._send(cycle.ready, cycle)
         elif not self._oversized:
             super().on_body(body)
-            if self.pipeline:
-                self._pipelined += len(body)
+        if self.pipeline:
+            self._pipelined += len(body)
 
     def on_chunk_header(self) -> None:
         """A chunk begins. An error in a callback makes the parser refuse the request."""
@@ -235,8 +288,11 @@ class BoundedProtocol(HttpToolsProtocol):
         """The request is complete: its timer ends."""
         self._request_complete()
         self._in_headers = True
-        if self._arriving is not None:
-            self._answer(self._arriving, self.cycle)
+        cycle = self.cycle
+        if isinstance(cycle, DirectCycle):
+            cycle.whole = True
+            if cycle.in_turn and cycle.ready is None and not cycle.response_complete:
+                self._answer(cycle)
         elif not self._oversized:
             super().on_message_complete()
 
@@ -264,56 +320,60 @@ class BoundedProtocol(HttpToolsProtocol):
             self.transport.abort()
         super().timeout_keep_alive_handler()
 
-    def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
-        """uvicorn's own step from a request's head to its task, and from an answer to a request that waited for it."""
-        plain = self._head_is_read and cycle.keep_alive and not cycle.waiting_for_100_continue
-        if plain and not self.flow.write_paused:
-            self._arriving = self._take(cast(Scope, cycle.scope))
-        if self._arriving is None:
+    def _start_asgi_task(self, cycle: Any, app: Any) -> None:
+        """uvicorn's own step to the answer of a request whose turn has come."""
+        if isinstance(cycle, DirectCycle):
+            self._start(cycle)
+        else:
             super()._start_asgi_task(cycle, app)
 
-    def _answer(self, arriving: DirectRequest, cycle: RequestResponseCycle) -> None:
-        self._arriving = None
+    def _start(self, own: DirectCycle) -> None:
+        own.in_turn = True
+        if own.ready is not None:
+            self._send(own.ready, own)
+        elif own.whole:
+            self._answer(own)
+        elif own.expects:
+            self.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+
+    def _answer(self, own: DirectCycle) -> None:
+        assert own.request is not None
         try:
-            answer = arriving.answer()
+            answer = own.request.answer()
         except Exception:
             answer = _fail()
-        if isinstance(answer, Response):
-            arriving.close()
-            self._send(answer, cycle)
+        if isinstance(answer, DirectAnswer) and not self.flow.write_paused:
+            own.close()
+            self._send(answer, own)
             return
-        task = self.loop.create_task(self._answer_later(answer, arriving, cycle))
+        task = self.loop.create_task(self._answer_later(answer, own))
         task.add_done_callback(self.tasks.discard)
         self.tasks.add(task)
 
-    async def _answer_later(
-        self, answer: Awaitable[Response], arriving: DirectRequest, cycle: RequestResponseCycle
-    ) -> None:
+    async def _answer_later(self, answer: DirectAnswer | Awaitable[DirectAnswer], own: DirectCycle) -> None:
         try:
-            self._send(await answer, cycle)
+            made = answer if isinstance(answer, DirectAnswer) else await answer
         except Exception:
-            self._send(_fail(), cycle)
+            made = _fail()
         finally:
-            arriving.close()
+            own.close()
+        await self.flow.drain()  # What the client has not read yet is bounded: it gets no more before.
+        self._send(made, own)
 
-    def _send(self, answer: Response, cycle: RequestResponseCycle) -> None:
+    def _send(self, answer: DirectAnswer, own: DirectCycle) -> None:
         """Head and body in one call to the kernel, where it takes them."""
-        cycle.response_complete = True
+        own.response_complete = True
         if self.transport.is_closing():
             return
-        closes = not cycle.keep_alive or answer.headers.get("connection") == "close"
-        lines = [b"%b: %b\r\n" % each for each in (*self.server_state.default_headers, *answer.raw_headers)]
-        if closes and "connection" not in answer.headers:
+        lines = [b"%b: %b\r\n" % each for each in self.server_state.default_headers]
+        closes = answer.closes or not own.keep_alive
+        if closes and not answer.closes:
             lines.append(b"connection: close\r\n")
-        self.transport.writelines((b"%b%b\r\n" % (STATUS_LINE[answer.status_code], b"".join(lines)), answer.body))
+        head = b"%b%b%b\r\n" % (STATUS_LINE[answer.status], answer.head, b"".join(lines))
+        self.transport.writelines((head, b"" if own.bodiless else answer.body))
         if closes:
             self.transport.close()
         self.on_response_complete()
-
-    def _close_arriving(self) -> None:
-        arriving, self._arriving = self._arriving, None
-        if arriving is not None:
-            arriving.close()
 
     def _count(self, size: int) -> None:
         self._header_bytes += size
@@ -358,10 +418,10 @@ class BoundedProtocol(HttpToolsProtocol):
             self._writing = None
 
 
-def _fail() -> Response:
+def _fail() -> DirectAnswer:
     """After an unexpected exception, which is being handled: as ASGI answers."""
     log.exception("a request could not be answered")
-    return Response(b"Internal Server Error", 500, {"connection": "close"}, "text/plain")
+    return DirectAnswer(500, b"Internal Server Error", b"text/plain; charset=utf-8", {"connection": "close"})
 
 
 _MESSAGE = f"The headers are above {MAX_HEADER_BYTES:,} bytes or {MAX_HEADERS} in number.".encode()

@@ -3,7 +3,7 @@
 import hashlib
 import hmac
 from collections import OrderedDict
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from contextlib import suppress
 from ipaddress import ip_address
 
@@ -16,6 +16,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from ballast.base.clock import Clock
 from ballast.base.errors import ClusterError, SettingsError
 from ballast.cluster.token_review import TokenVerdict
+from ballast.serving.direct_answers import RequestHead
 from ballast.serving.probes import PROBES, is_verbose
 from ballast.settings.plain_parts import ExtenderSettings
 from ballast.settings.secrets import SecretFile
@@ -45,17 +46,25 @@ class Callers:
         """Whether a token may stand in the path."""
         return self._file is not None
 
-    def lets_in(self, request: Request) -> bool:
-        """Everybody where nothing is asked for. The token is the one in the file now, or the last usable one."""
-        if self._certificates and getattr(request.state, CERTIFIED, False):
+    @property
+    def prove(self) -> bool:
+        """Whether who is let in has proved who it is: something is asked for."""
+        return self._file is not None or self._certificates
+
+    def lets_in(self, head: RequestHead, token: str) -> bool:
+        """Everybody where nothing is asked for; `token` is that of the path. What counts is the token in the file now,
+        or the last usable one.
+        """
+        if self._certificates and head.certified:
             return True
         if self._file is None:
             return not self._certificates
         with suppress(SettingsError):
             self._token = self._file.read().strip() or self._token
-        scheme, _, shown = request.headers.get("authorization", "").partition(" ")
-        by_path = _same(str(request.path_params.get("token", "")), self._token)
-        return (scheme.lower() == "bearer" and _same(shown.strip(), self._token)) or by_path
+        if _same(token, self._token):
+            return True
+        scheme, _, shown = head.header(b"authorization").decode("latin-1").partition(" ")
+        return scheme.lower() == "bearer" and _same(shown.strip(), self._token)
 
 
 def _same(shown: str, token: str) -> bool:
@@ -74,30 +83,44 @@ class BrowserHosts:
     ) -> None:
         self._app = app
         self._on_refused = refused
-        self._allowed = {name.lower() for name in allowed}
+        self._allowed = lowered(allowed)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """One request."""
-        if scope["type"] == "http" and is_browser(headers := dict(scope["headers"])):
-            name = _name(headers.get(b"host", b"").decode("latin-1"))
-            if not self._own(name):
-                text = f"Host {name[:100]!r} is not this server. BALLAST_HTTP__ALLOWED_HOSTS={name[:100]} allows it."
-                self._on_refused(421)
-                await JSONResponse({"error": text}, status_code=421)(scope, receive, send)
-                return
+        if scope["type"] == "http" and (text := misdirected(scope["headers"], self._allowed)) is not None:
+            self._on_refused(421)
+            await JSONResponse({"error": text}, status_code=421)(scope, receive, send)
+            return
         await self._app(scope, receive, send)
 
-    def _own(self, name: str) -> bool:
-        if not name or "." not in name or name in self._allowed or name.endswith(PRIVATE):
-            return True
-        try:
-            ip_address(name)
-        except ValueError:
-            return False
+
+def lowered(hosts: Iterable[str]) -> frozenset[str]:
+    """The names of hosts as they are compared."""
+    return frozenset(name.lower() for name in hosts)
+
+
+def misdirected(pairs: Iterable[tuple[bytes, bytes]], allowed: Collection[str]) -> str | None:
+    """Why a browser with these headers is not answered; None for others, and where it names a host of ours."""
+    headers = dict(pairs)
+    if not _is_browser(headers):
+        return None
+    name = _name(headers.get(b"host", b"").decode("latin-1"))
+    if _is_own(name, allowed):
+        return None
+    return f"Host {name[:100]!r} is not this server. BALLAST_HTTP__ALLOWED_HOSTS={name[:100]} allows it."
+
+
+def _is_own(name: str, allowed: Collection[str]) -> bool:
+    if not name or "." not in name or name in allowed or name.endswith(PRIVATE):
         return True
+    try:
+        ip_address(name)
+    except ValueError:
+        return False
+    return True
 
 
-def is_browser(headers: dict[bytes, bytes]) -> bool:
+def _is_browser(headers: dict[bytes, bytes]) -> bool:
     """By more than the name, which a page may choose: no program that is meant to ask sends these headers."""
     return (
         headers.get(b"user-agent", b"").startswith(b"Mozilla/")

@@ -3,29 +3,27 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Protocol
+from urllib.parse import parse_qsl
 
+import msgspec
 import numpy as np
 import structlog
 from anyio import CapacityLimiter, to_thread
-from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
-from starlette.routing import Route
-from starlette.types import Scope
 
 from ballast.base.body_budget import BodiesInFlight, BodyBudget
 from ballast.base.clock import Clock
-from ballast.base.errors import NOT_JSON, BallastError, UsageError, without_frames
+from ballast.base.errors import NOT_JSON, BallastError, UsageError
 from ballast.base.freed_memory import FreedMemory
 from ballast.base.metrics import Metrics
 from ballast.base.text import printable
 from ballast.cluster.objects import wire
 from ballast.placement.choice import NEUTRAL
 from ballast.serving.cached_document import JSON
-from ballast.serving.callers import Callers, is_browser
+from ballast.serving.callers import Callers, misdirected
+from ballast.serving.direct_answers import DirectAnswer, RequestHead
 from ballast.serving.extender_wire import FilterArgs, TooManyNames, filter_args, pod_bytes, prioritize_args
 from ballast.serving.host_index import Hosts, Named
 from ballast.serving.refusals import Refusals
@@ -55,6 +53,8 @@ FAILED = "failed"
 """Why an answer is neutral after an unexpected exception."""
 
 _Decide = Callable[[], tuple[bytes, dict[str, str]]]
+
+VERBS = ("prioritize", "filter")
 
 _WHO = (
     "Who asks? Show the token as Authorization: Bearer or as /scheduler/TOKEN/prioritize, or a certificate; "
@@ -123,88 +123,85 @@ class Scheduling(Protocol):
 
 
 class ExtenderRoutes:
-    """The handlers.
+    """Takes requests before ASGI does, whose tasks, queues and copies took as long as the answer.
 
-    401 for a caller who may not ask, 415 for anything but JSON, 400 for a body that cannot be read or has a field that
-    is too large, 413 above `MAX_BODY` and `MOST_NAMES`, 503 while other bodies take all memory there is for them. Never
-    another 5xx: an unexpected exception is logged, and all nodes get the same score.
+    405 for anything but POST, 421 for browsers that name a stranger's host, 401 for a caller who may not ask, 415 for
+    anything but JSON, 400 for a body that cannot be read or has a field that is too large, 413 above `MAX_BODY` and
+    `MOST_NAMES`, 503 while other bodies take all memory there is for them. Never another 5xx: an unexpected exception
+    is logged, and all nodes get the same score.
     """
 
     def __init__(
-        self, scheduling: Scheduling, clock: Clock, metrics: Metrics, refusals: Refusals, callers: Callers | None = None
+        self,
+        scheduling: Scheduling,
+        clock: Clock,
+        metrics: Metrics,
+        refusals: Refusals,
+        callers: Callers | None = None,
+        hosts: Collection[str] | None = None,
     ) -> None:
+        """`hosts`: those that browsers may name beside our own; None where they may name any."""
         self._scheduling = scheduling
         self._callers = callers
+        self._hosts = hosts
         self._clock = clock
         self._requests = metrics.extender_requests
         self._neutral = metrics.extender_neutral
-        self._seconds = metrics.extender_seconds
+        self._seconds = {verb: metrics.extender_seconds.labels(verb) for verb in VERBS}
+        self._answered_well = {verb: metrics.extender_requests.labels(verb, "answered") for verb in VERBS}
         self._refusals = refusals
         self.bodies = BodyBudget(freed=FreedMemory().give_back_later)
         scheduling.follow(self.bodies.busy)
         self._one = CapacityLimiter(1)
         self._waiting = 0
-        self._verbs = {"prioritize": self.prioritize, "filter": self.filter}
 
-    def routes(self) -> list[Route]:
-        """Both paths, also with a token before the verb where callers may show one."""
-        places = ["/scheduler", *(["/scheduler/{token:path}"] if self._callers and self._callers.takes_tokens else ())]
-        return [
-            Route(f"{place}/{verb}", handler, methods=["POST"], max_body_size=MAX_BODY)
-            for place in places
-            for verb, handler in self._verbs.items()
-        ]
-
-    async def prioritize(self, request: Request) -> Response:
-        """Scores nodes by the strategy of the settings, or by the one of `?profile=`."""
-        return await self._respond("prioritize", request)
-
-    async def filter(self, request: Request) -> Response:
-        """Rejects nodes that are too loaded."""
-        return await self._respond("filter", request)
-
-    def take(self, scope: Scope) -> ArrivingRequest | None:
-        """A request that is answered without ASGI; None where the routes answer it.
-
-        Those are refused ones, and all that a scheduler does not send: other paths and methods, browsers, bodies of
-        unknown length or above `INLINE`.
-        """
-        place, _, verb = scope["path"].rpartition("/")
-        token = place[len("/scheduler/") :]
-        by_token = self._callers is not None and self._callers.takes_tokens and place == f"/scheduler/{token}"
-        known = verb in self._verbs and (place == "/scheduler" or by_token)
-        if not known or scope["method"] != "POST":
+    def take(self, head: RequestHead) -> ArrivingRequest | DirectAnswer | None:
+        """A request whose body follows, or its refusal; None for a path that is not ours."""
+        place, _, verb = head.path.rpartition("/")
+        if verb not in VERBS or not (place == "/scheduler" or (self._by_token and place.startswith("/scheduler/"))):
             return None
-        headers = dict(scope["headers"])
-        length = headers.get(b"content-length", b"")
-        if not length.isdigit() or len(length) > 7 or int(length) > INLINE or is_browser(headers):
-            return None
-        request = Request({**scope, "path_params": {"token": token}})
-        return None if self._refuse_caller(verb, request) else ArrivingRequest(self, verb, request, self.bodies)
+        if self._hosts is not None and (text := misdirected(head.headers, self._hosts)) is not None:
+            self._refusals.count(421)
+            return _said(421, text)
+        length = head.length
+        if length is not None and length > MAX_BODY:
+            return self.too_large()
+        if head.method != b"POST":
+            self._refusals.count(405)
+            return _said(405, "Method Not Allowed", {"allow": "POST"})
+        if self._callers is not None and not self._callers.lets_in(head, place[len("/scheduler/") :]):
+            return self.refuse(verb, UsageError(_WHO), 401)
+        kind = head.header(b"content-type").decode("latin-1").partition(";")[0].strip().lower()
+        if kind != JSON:
+            problem = f"Content-Type is {kind or 'missing'}; send application/json."
+            return self.refuse(verb, UsageError(problem), 415)
+        return ArrivingRequest(self, verb, head)
 
-    def answer(self, verb: str, request: Request, body: bytes) -> Response | None:
-        """At once; None where it has to be waited for, as the watch may show the pod soon."""
+    @property
+    def _by_token(self) -> bool:
+        return self._callers is not None and self._callers.takes_tokens
+
+    def answer(self, verb: str, query: bytes, body: bytes) -> DirectAnswer | None:
+        """At once; None where it has to be waited for, as the watch may show the pod soon, or the body is long."""
         began = self._clock.monotonic()
         try:
-            if not _is_short(body):
+            if len(body) > INLINE or not _is_short(body):
                 return None
-            pod, decide = self._read(verb, request, body)
+            pod, decide = self._read(verb, query, body)
             if self._scheduling.awaits(pod):
                 return None
             return self._answered(verb, began, *decide())
         except (BallastError, *NOT_JSON) as error:
             return self.refuse(verb, error)
 
-    async def answer_later(self, verb: str, request: Request, body: bytes) -> Response:
+    async def answer_later(self, verb: str, query: bytes, body: bytes) -> DirectAnswer:
         """Waits for the watch, and reads what is long in a thread."""
         began = self._clock.monotonic()
         try:
             inline = len(body) <= INLINE and _is_short(body)
             read, one = self._read, self._one
             pod, decide = (
-                read(verb, request, body)
-                if inline
-                else await to_thread.run_sync(read, verb, request, body, limiter=one)
+                read(verb, query, body) if inline else await to_thread.run_sync(read, verb, query, body, limiter=one)
             )
             await self._await_pod(pod)
             answered, headers = decide() if inline else await to_thread.run_sync(decide, limiter=one)
@@ -213,17 +210,19 @@ class ExtenderRoutes:
             error.__traceback__ = None  # Its frames hold the pod, in a circle with the future that carried it.
             return self.refuse(verb, error)
 
-    def _read(self, verb: str, request: Request, body: bytes) -> tuple[wire.Pod, _Decide]:
+    def _read(self, verb: str, query: bytes, body: bytes) -> tuple[wire.Pod, _Decide]:
         if verb == "filter":
             args = filter_args(body)
             return args.pod, lambda: self._filter(args)
-        profile = request.query_params.get("profile")
+        # Of several profiles the last one counts.
+        profile = dict(parse_qsl(query.decode("latin-1"), keep_blank_values=True)).get("profile") if query else None
         pod, names = prioritize_args(body)
         return pod, lambda: self._prioritize(pod, names, profile)
 
     def _prioritize(self, pod: wire.Pod, names: Sequence[str], profile: str | None) -> tuple[bytes, dict[str, str]]:
+        proved = self._callers is not None and self._callers.prove
         try:
-            priorities = self._scheduling.prioritize(pod, names, profile, proved=self._callers is not None)
+            priorities = self._scheduling.prioritize(pod, names, profile, proved=proved)
         except UsageError:
             raise
         except Exception:
@@ -240,32 +239,15 @@ class ExtenderRoutes:
             rejections = Rejections(neutral=FAILED)
         return args.answer(names, rejections.nodes), rejections.headers
 
-    async def _respond(self, verb: str, request: Request) -> Response:
-        if refusal := self._refuse_caller(verb, request):
-            return refusal()
-        try:
-            async with self.bodies.body(request) as body:
-                return await self.answer_later(verb, request, body)
-        except BallastError as error:
-            return self.refuse(verb, error)
-
-    def _refuse_caller(self, verb: str, request: Request) -> Callable[[], Response] | None:
-        """Makes the answer for a caller who may not ask, and for one that sends no JSON; None for others."""
-        if self._callers is not None and not self._callers.lets_in(request):
-            return partial(self.refuse, verb, UsageError(_WHO), 401)
-        kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-        if kind != JSON:
-            problem = f"Content-Type is {kind or 'missing'}; send application/json."
-            return partial(self.refuse, verb, UsageError(problem), 415)
-        return None
-
-    def _answered(self, verb: str, began: float, answer: bytes, headers: dict[str, str]) -> Response:
-        self._seconds.labels(verb).observe(self._clock.monotonic() - began)
+    def _answered(self, verb: str, began: float, answer: bytes, headers: dict[str, str]) -> DirectAnswer:
+        self._seconds[verb].observe(self._clock.monotonic() - began)
         neutral = headers.get(NEUTRAL_HEADER)
-        self._requests.labels(verb, "neutral" if neutral else "answered").inc()
         if neutral:
+            self._requests.labels(verb, "neutral").inc()
             self._neutral.labels(neutral).inc()
-        return Response(answer, media_type=JSON, headers=headers)
+        else:
+            self._answered_well[verb].inc()
+        return DirectAnswer(200, answer, headers=headers)
 
     async def _await_pod(self, pod: wire.Pod) -> None:
         """Waits a moment for the watch, where room may be held for a pod that it has not shown yet."""
@@ -280,9 +262,14 @@ class ExtenderRoutes:
         finally:
             self._waiting -= 1
 
-    def refuse(self, verb: str, error: Exception, status: int = 400) -> Response:
+    def too_large(self) -> DirectAnswer:
+        """The refusal of a body above `MAX_BODY`."""
+        self._refusals.count(413)
+        return DirectAnswer(413, b"Content Too Large", b"text/plain; charset=utf-8")
+
+    def refuse(self, verb: str, error: Exception, status: int = 400) -> DirectAnswer:
         """The refusal, counted."""
-        message, headers = str(error), {"www-authenticate": "Bearer", "connection": "close"} if status == 401 else None
+        message, headers = str(error), {"www-authenticate": "Bearer", "connection": "close"} if status == 401 else {}
         if isinstance(error, BodiesInFlight):
             status, headers = 503, {"retry-after": "1", "connection": "close"}
         elif isinstance(error, TooManyNames):
@@ -291,39 +278,48 @@ class ExtenderRoutes:
             message = f"The body is no ExtenderArgs: {error}."
         self._requests.labels(verb, "refused").inc()
         self._refusals.count(status)
-        return JSONResponse({"error": printable(message)}, status_code=status, headers=headers)
+        return _said(status, printable(message), headers)
 
 
 class ArrivingRequest:
     """A request of which the head has come; its body follows in pieces. `close` it in any case."""
 
-    def __init__(self, routes: ExtenderRoutes, verb: str, request: Request, bodies: BodyBudget) -> None:
-        self._routes, self._verb, self._request = routes, verb, request
-        self._bodies, self._body = bodies, bodies.open()
-        self._problem: BallastError | None = None
+    def __init__(self, routes: ExtenderRoutes, verb: str, head: RequestHead) -> None:
+        self._routes, self._verb, self._query = routes, verb, head.query
+        self._bodies, self._body = routes.bodies, routes.bodies.open()
+        self._problem: DirectAnswer | None = None
+        # The refusal of a short body is told at its end: a client that still sends would lose it.
+        self._told_at_end = head.length is not None and head.length <= INLINE
 
-    def add(self, piece: bytes) -> None:
-        """Nothing more of a body is kept once there is no room for it."""
-        try:
-            if self._problem is None:
+    def add(self, piece: bytes) -> DirectAnswer | None:
+        """Returns the refusal of a body that is not read any further. Nothing more of it is kept."""
+        if self._problem is None:
+            try:
                 self._bodies.add(self._body, piece)
-        except BallastError as error:
-            self._problem = without_frames(error)
+            except BallastError as error:
+                self._problem = self._routes.refuse(self._verb, error)
+            if self._body.size > MAX_BODY:
+                self._problem = self._routes.too_large()
+        return None if self._told_at_end else self._problem
 
-    def answer(self) -> Response | Awaitable[Response]:
+    def answer(self) -> DirectAnswer | Awaitable[DirectAnswer]:
         """Once the whole body has come."""
+        if self._problem is not None:
+            return self._problem
         try:
-            if self._problem is not None:
-                raise self._problem
             body = self._bodies.complete(self._body)
         except BallastError as error:
             return self._routes.refuse(self._verb, error)
-        answer = self._routes.answer(self._verb, self._request, body)
-        return self._routes.answer_later(self._verb, self._request, body) if answer is None else answer
+        answer = self._routes.answer(self._verb, self._query, body)
+        return self._routes.answer_later(self._verb, self._query, body) if answer is None else answer
 
     def close(self) -> None:
         """Frees the body."""
         self._bodies.close(self._body)
+
+
+def _said(status: int, text: str, headers: Mapping[str, str] | None = None) -> DirectAnswer:
+    return DirectAnswer(status, msgspec.json.encode({"error": text}), headers=headers or {})
 
 
 def _is_short(body: bytes) -> bool:

@@ -13,12 +13,12 @@ from typing import Any
 import uvicorn
 import uvloop
 from starlette.applications import Starlette
-from starlette.types import Scope
 
 from ballast.base.clock import SystemClock
 from ballast.base.errors import SettingsError
 from ballast.base.freed_memory import tune_malloc
 from ballast.serving import bounded_protocol
+from ballast.serving.direct_answers import RequestHead
 from ballast.settings.plain_parts import HttpSettings
 
 BACKLOG = 1024
@@ -120,7 +120,7 @@ class Server:
             runner.run(self._server.serve(sockets=[listener]))
 
 
-def _leave(scope: Scope) -> None:
+def _leave(head: RequestHead) -> None:
     """ASGI answers."""
 
 

@@ -9,7 +9,7 @@ from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
-from starlette.routing import Route
+from starlette.routing import BaseRoute, Route
 
 from ballast.base.clock import SystemClock
 from ballast.base.metrics import Metrics
@@ -18,7 +18,7 @@ from ballast.serving import page_api
 from ballast.serving.api_routes import Api
 from ballast.serving.board import Board, DaemonAnswers
 from ballast.serving.cached_document import GZIP_LEVEL, accepts_gzip
-from ballast.serving.callers import BrowserHosts, Callers, Review, Reviewed
+from ballast.serving.callers import BrowserHosts, Callers, Review, Reviewed, lowered
 from ballast.serving.exposition import Exposition
 from ballast.serving.extender import ExtenderRoutes, Scheduling
 from ballast.serving.probes import HealthRoutes
@@ -59,7 +59,9 @@ def create_app(
             headers["content-encoding"] = "gzip"
         return Response(body, headers=headers | {"content-type": content_type})
 
-    extender = ExtenderRoutes(scheduling, SystemClock(), metrics, refusals, callers) if scheduling else None
+    extender = (
+        ExtenderRoutes(scheduling, SystemClock(), metrics, refusals, callers, lowered(hosts)) if scheduling else None
+    )
     routes = [
         Route("/watcher", watcher.metrics, methods=["GET", "POST"]),
         Route("//watcher", watcher.metrics, methods=["GET", "POST"]),
@@ -67,7 +69,6 @@ def create_app(
         Route("/metrics", metrics_handler),
         Route("/livez", health.livez),
         Route("/readyz", health.readyz),
-        *(extender.routes() if extender else ()),
         *Api(board, answers).routes(),
         *page_api.routes(),
     ]
@@ -93,16 +94,16 @@ def create_extender_app(
 ) -> Starlette:
     """The extender alone."""
     extender = ExtenderRoutes(scheduling, SystemClock(), metrics, refusals, callers)
-    return _app(extender.routes(), refusals, extender=extender)
+    return _app([], refusals, extender=extender)
 
 
 def _app(
-    routes: list[Route],
+    routes: Sequence[BaseRoute],
     refusals: Refusals,
     middleware: Sequence[Middleware] = (),
     extender: ExtenderRoutes | None = None,
 ) -> Starlette:
-    """`app.state.take` takes requests before ASGI does: what schedulers ask."""
+    """`app.state.take` takes what schedulers ask before ASGI does; no route knows it."""
 
     async def error(request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)

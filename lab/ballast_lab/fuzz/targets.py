@@ -10,10 +10,8 @@ from dataclasses import dataclass
 from datetime import UTC
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 import msgspec
-from starlette.requests import Request
 
 from ballast.actuation.eviction.records import Journal
 from ballast.actuation.scaling.scale import decode as scale
@@ -155,23 +153,11 @@ def _loop() -> asyncio.AbstractEventLoop:
 
 def _call(verb: str) -> Callable[[bytes], object]:
     def run(body: bytes) -> int:
-        sent = [{"type": "http.request", "body": body, "more_body": False}]
-
-        async def receive() -> Any:
-            return sent.pop()
-
-        headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
-        scope = {
-            "type": "http",
-            "method": "POST",
-            "path": f"/scheduler/{verb}",
-            "headers": headers,
-            "query_string": b"",
-        }
-        handler = getattr(_routes(), verb)
-        response = _loop().run_until_complete(handler(Request(scope, receive)))
-        assert response.status_code in (200, 400, 413), response.status_code
-        return int(response.status_code)
+        answer = _routes().answer(verb, b"", body) or _loop().run_until_complete(
+            _routes().answer_later(verb, b"", body)
+        )
+        assert answer.status in (200, 400, 413), answer.status
+        return answer.status
 
     return run
 

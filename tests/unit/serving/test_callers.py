@@ -37,8 +37,9 @@ def serving(
     metrics: Metrics | None = None,
     where: HttpSettings = LOOPBACK,
     hosts: tuple[str, ...] = (),
+    fake: Fake | None = None,
 ) -> Iterator[int]:
-    app = create_app(board_of(None), metrics or Metrics(), Fake(), Callers(settings), hosts)
+    app = create_app(board_of(None), metrics or Metrics(), fake or Fake(), Callers(settings), hosts)
     server = Server(app, where, optional_ca=settings.client_ca_file)
     port = server.start()
     try:
@@ -56,6 +57,16 @@ def with_token(tmp_path: Path) -> ExtenderSettings:
     path = tmp_path / "token"
     path.write_text(TOKEN + "\n")
     return ExtenderSettings(token_file=path)
+
+
+@pytest.mark.parametrize("asks", [False, True])
+def test_a_caller_has_proved_who_it_is_only_where_something_is_asked_for(
+    asks: bool, with_token: ExtenderSettings
+) -> None:
+    fake = Fake()
+    with serving(with_token if asks else ExtenderSettings(), fake=fake) as port:
+        assert post(port, f"{PATH if asks else '/scheduler'}/prioritize").status == 200
+    assert fake.proved == [asks]
 
 
 @pytest.mark.parametrize("verb", ["prioritize", "filter"])

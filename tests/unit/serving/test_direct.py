@@ -1,4 +1,4 @@
-"""What schedulers ask is answered without ASGI, as by ASGI: byte for byte, in order, within the same bounds."""
+"""What schedulers ask is answered without ASGI: in order, whole, and within the bounds of the port."""
 
 import contextlib
 import json
@@ -14,6 +14,7 @@ from starlette.applications import Starlette
 
 from ballast.base.body_budget import BodiesInFlight, BodyBudget
 from ballast.base.metrics import Metrics
+from ballast.serving import extender
 from ballast.serving.server import Server
 from ballast.serving.web_apps import create_app
 from ballast_lab.harness.waiting import HUNG, until
@@ -37,7 +38,6 @@ def serving(fake: Fake) -> Iterator[tuple["Client", BodyBudget]]:
 
 
 def request(body: bytes, verb: str = "prioritize", *, chunked: bool = False, more: bytes = b"") -> bytes:
-    """One that ASGI answers if `chunked`."""
     head = b"POST /scheduler/%b HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n%b" % (verb.encode(), more)
     if chunked:
         chunk = b"%x\r\n%b\r\n" % (len(body), body) if body else b""
@@ -87,34 +87,63 @@ def passed_on(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return paths
 
 
-@pytest.mark.parametrize("awaited", [0, 3])
 @pytest.mark.parametrize(
-    ("path", "body"),
+    "sent",
     [
-        ("prioritize", NAMES),
-        ("prioritize", LONG),
-        ("prioritize", json.dumps(FORMS[1]).encode()),
-        ("prioritize?profile=load-variation", NAMES),
-        ("prioritize?profile=nonsense", NAMES),
-        ("prioritize", b""),
-        ("prioritize", b"{"),
-        ("prioritize", b'{"Pod":{"metadata":{"name":"%b"},"spec":{}},"NodeNames":["a"]}' % (b"p" * 1000)),
-        ("filter", NAMES),
-        ("filter", json.dumps(FORMS[1]).encode()),
-        ("filter", b"[]"),
+        request(NAMES),
+        request(NAMES, chunked=True),
+        request(json.dumps(FORMS[1]).encode(), "filter"),
+        request(NAMES, "%70rioritize"),
+        request(NAMES).replace(b"/scheduler/", b"http://x/scheduler/"),
+        request(NAMES, more=b"User-Agent: Mozilla/5.0\r\n"),
+        request(NAMES, more=b"Connection: Upgrade\r\nUpgrade: websocket\r\n", chunked=True),
+        request(NAMES).replace(b"POST", b"GET"),
+        request(NAMES).replace(b"application/json", b"text/plain"),
+        request(b"{" + b" " * 2**20 + NAMES[1:]),
+        request(b"x" * 2**20 + b"x"),
     ],
 )
-def test_both_ways_give_the_same_answer(path: str, body: bytes, awaited: int, passed_on: list[str]) -> None:
-    fake = Fake()
-    with serving(fake) as (client, bodies):
-        fake.awaited = awaited
-        client.socket.sendall(request(body, path))
-        direct = client.answer()
+def test_no_request_to_the_extender_reaches_asgi(sent: bytes, passed_on: list[str]) -> None:
+    with serving(Fake()) as (client, bodies):
+        client.socket.sendall(sent)
+        client.answer()
         assert passed_on == []
-        fake.awaited = awaited
-        client.socket.sendall(request(body, path, chunked=True))
-        assert client.answer() == direct
-        assert passed_on == [f"/scheduler/{path.partition('?')[0]}"]
+        until(lambda: bodies.held == 0)
+
+
+@pytest.mark.parametrize("path", ["schedulers/", "scheduler//", "scheduler/token/", "//scheduler/"])
+def test_other_paths_are_unknown(path: str, passed_on: list[str]) -> None:
+    with serving(Fake()) as (client, _):
+        client.socket.sendall(request(NAMES).replace(b"scheduler/", path.encode()))
+        status, _, _ = client.answer()
+    assert (status, len(passed_on)) == (b"HTTP/1.1 404 Not Found", 1)
+
+
+@pytest.mark.parametrize("chunked", [False, True])
+@pytest.mark.parametrize("awaited", [0, 3])
+def test_a_pod_that_the_watch_shows_soon_is_decided_like_others(awaited: int, chunked: bool) -> None:
+    fake = Fake()
+    fake.awaited = awaited
+    with serving(fake) as (client, _):
+        client.socket.sendall(request(NAMES, chunked=chunked))
+        status, _, body = client.answer()
+    assert (status, json.loads(body)[0]) == (b"HTTP/1.1 200 OK", {"Host": "a", "Score": 10})
+
+
+def test_a_body_is_sent_once_the_client_is_told_to() -> None:
+    with serving(Fake()) as (client, _):
+        head, _, body = request(NAMES, more=b"Expect: 100-continue\r\n").partition(b"\r\n\r\n")
+        client.socket.sendall(head + b"\r\n\r\n")
+        assert client.socket.recv(100) == b"HTTP/1.1 100 Continue\r\n\r\n"
+        client.socket.sendall(body)
+        assert client.answer()[0] == b"HTTP/1.1 200 OK"
+
+
+def test_a_body_in_chunks_that_grows_too_large_is_413_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(extender, "MAX_BODY", 1000)
+    with serving(Fake()) as (client, bodies):
+        client.socket.sendall(request(b"x" * 1001, chunked=True)[: -len(b"0\r\n\r\n")])
+        assert client.answer()[::2] == (b"HTTP/1.1 413 Request Entity Too Large", b"Content Too Large")
         assert bodies.held == 0
 
 
@@ -201,21 +230,12 @@ def test_a_body_for_which_there_is_no_room_is_503() -> None:
         assert client.ended()
 
 
-@pytest.mark.parametrize(
-    "sent",
-    [
-        request(NAMES).replace(b"POST", b"GET"),
-        request(NAMES).replace(b"/scheduler/", b"/scheduler/token/"),
-        request(NAMES).replace(b"/scheduler/", b"/schedulers/"),
-        request(NAMES).replace(b"/scheduler/", b"/scheduler//"),
-        request(NAMES).replace(b"application/json", b"text/plain"),
-        request(NAMES, more=b"Expect: 100-continue\r\n"),
-        request(NAMES, more=b"User-Agent: Mozilla/5.0\r\n"),
-        request(b"x" * 2**20 + b"x"),
-    ],
-)
-def test_what_no_scheduler_sends_is_left_to_asgi(sent: bytes, passed_on: list[str]) -> None:
-    with serving(Fake()) as (client, _):
-        client.socket.sendall(sent)
-        client._receive()
-    assert len(passed_on) == 1
+def test_a_client_that_reads_no_answer_gets_no_further_ones() -> None:
+    fake = Fake()
+    with serving(fake) as (client, _):
+        client.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        client.socket.settimeout(0.5)
+        with contextlib.suppress(OSError):
+            for _ in range(400):
+                client.socket.sendall(request(LONG))
+        assert len(fake.asked) < 200

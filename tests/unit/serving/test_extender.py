@@ -40,12 +40,14 @@ class Fake:
         self.neutral = neutral
         self.awaited = 0
         self.asked: list[tuple[wire.Pod, list[str], str | None]] = []
+        self.proved: list[bool] = []
 
     def prioritize(
         self, pod: wire.Pod, names: Sequence[str], profile: str | None, *, proved: bool = False
     ) -> Priorities:
         if profile == "nonsense":
             raise UsageError("There is no strategy 'nonsense'.")
+        self.proved.append(proved)
         self.asked.append((pod, list(names), profile))
         points = np.full(len(names), 5)
         return Priorities(Hosts(NAMES).named(names).priorities(points, None if self.neutral else 0), self.neutral)
