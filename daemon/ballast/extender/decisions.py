@@ -27,11 +27,9 @@ from ballast.placement.choice import apart, choose, spread, worth
 from ballast.placement.fleet_model import FleetModel, Held
 from ballast.placement.live_residual import LiveResidual
 from ballast.scoring import crane, dominant_residual, load_aware, load_variation
-from ballast.scoring.blend import Blend
+from ballast.scoring.blend import finest
 from ballast.scoring.demand import DEFAULT_REQUESTS
 from ballast.scoring.dominant_residual import HOUR, DominantResidual
-from ballast.scoring.fleet import Fleet
-from ballast.scoring.load_aware import LoadAware
 from ballast.scoring.protocol import Strategy
 from ballast.scoring.scores import Scores
 from ballast.serving.board import Board
@@ -207,6 +205,13 @@ class ExtenderService:
             if not self._busy():
                 return
             self._clock.wait(self._never, PAUSE)
+
+    def settle(self) -> None:
+        """After an answer: what it changed is computed now, so that the next one need not."""
+        with self._lock:
+            if self._state is not None:
+                self._state.model.fleet.settle()
+                self._state.residual.settle()
 
     def follow(self, busy: Callable[[], bool]) -> None:
         """`busy` tells from now on whether a request arrives or is being answered."""
@@ -406,19 +411,12 @@ class ExtenderService:
 def _exact(strategy: Strategy, model: FleetModel, named: Named, arriving: Pod, late: float) -> Floats | None:
     """The scores of the named nodes, None where none is known."""
     fleet = model.fleet if named.everybody else model.fleet.at(named.rows)
-    scores = _finest(strategy, fleet, arriving)
+    scores = finest(strategy, fleet, arriving)
     if scores.unknown.all():
         return None
     exact = scores.exact.take(named.rows) if named.everybody else scores.exact
     # Nodes within a share of the range are equal, so that pods share them; of the worst one only if blind.
     return np.minimum(exact, exact.max() - late * np.ptp(exact)) if late else exact
-
-
-def _finest(strategy: Strategy, fleet: Fleet, arriving: Pod) -> Scores:
-    """The scores before rounding where a strategy has them."""
-    if isinstance(strategy, Blend | LoadAware):
-        return strategy.finer(fleet, arriving)
-    return strategy.score(fleet, arriving)
 
 
 def _priorities(named: Named, exact: Floats, chosen: int) -> Priorities:

@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import overload
+from typing import Any, overload
 
 from ballast.model.node import Node
 from ballast.model.sample import Bools, Floats, Ints
 from ballast.model.snapshot import Snapshot
+from ballast.placement.kept_scores import KeptScores
 from ballast.scoring.devices.room import PlacedDevices
 from ballast.scoring.expected_use import ExpectedUse, PartOfUse, RecentPods
-from ballast.scoring.fleet import Fleet, InFlight, NodeLoads, Placed, fleet_of
+from ballast.scoring.fleet import Fleet, InFlight, Memo, NodeLoads, Placed, Request, fleet_of
 
 
 @dataclass(frozen=True)
@@ -27,6 +28,10 @@ class Candidates(Fleet):
     expected: ExpectedUse = field(default_factory=lambda: RecentPods(0, 0.0, 0.0))
     whole: Candidates | None = None
     index: Ints | None = None
+    changes: Sequence[int] = ()
+    """The rows that changed, in their order; it grows."""
+
+    kept: dict[Hashable, KeptScores] = field(default_factory=dict, repr=False, compare=False)
 
     @property
     def placed(self) -> Placed:
@@ -55,30 +60,23 @@ class Candidates(Fleet):
             return super().per_node(key, compute)
         return self.whole.per_node(key, compute).take(self.index, axis=-1)
 
+    def per_request(self, key: Hashable, request: Request, compute: Callable[[Fleet, Floats], Floats]) -> Floats:
+        """As `Fleet.per_request`, kept for the whole and renewed where something changed."""
+        if self.whole is not None and self.index is not None:
+            return self.whole.per_request(key, request, compute).take(self.index)
+        kept = self.kept.get(key)
+        if kept is None:
+            kept = self.kept[key] = KeptScores(self, self.changes, compute, len(request))
+        return kept.of(request)
+
+    def settle(self) -> None:
+        """Renews now what changed, so that the next request need not."""
+        for kept in self.kept.values():
+            kept.follow()
+
     def at(self, index: Ints) -> Candidates:
         """The nodes at these rows alone, as they are now."""
-        cpu = _PartOfLoad(self.cpu, index)
-        return Candidates(
-            nodes=_PartOfNodes(self.nodes, index),
-            pods=(),
-            time=self.time,
-            window_end=self.window_end,
-            cpu=cpu,
-            memory=_PartOfLoad(self.memory, index),
-            packing_cpu=cpu if self.packing_cpu is self.cpu else _PartOfLoad(self.packing_cpu, index),
-            power_cpu=cpu if self.power_cpu is self.cpu else _PartOfLoad(self.power_cpu, index),
-            cpu_base=self.cpu_base.take(index),
-            in_flight=None if self.in_flight is None else _PartInFlight(self.in_flight, index),
-            bindings=_PartOfBindings(self.bindings, index),
-            further={name: _PartOfLoad(load, index) for name, load in self.further.items()},
-            lapsed=None if self.lapsed is None else self.lapsed.take(index),
-            there=_PartOfPlaced(self.there, index),
-            parts=self.parts,
-            expected=self.expected,
-            window_seconds=self.window_seconds,
-            whole=self,
-            index=index,
-        )
+        return _Part(self, index)
 
 
 def candidates(
@@ -88,9 +86,10 @@ def candidates(
     bindings: Mapping[float, Ints],
     parts: PlacedDevices,
     expected: ExpectedUse,
+    changes: Sequence[int] = (),
     before: Fleet | None = None,
 ) -> Candidates:
-    """All nodes of a snapshot; `before` is the fleet of the snapshot before it."""
+    """All nodes of a snapshot; `before` is the fleet of the snapshot before it, `changes` grows by changed rows."""
     fleet = fleet_of(snapshot, before=before)
     return Candidates(
         nodes=fleet.nodes,
@@ -111,7 +110,33 @@ def candidates(
         parts=parts,
         expected=expected,
         window_seconds=fleet.window_seconds,
+        changes=changes,
     )
+
+
+class _Part(Candidates):
+    """Some of the nodes. What few strategies read is taken when it is first read: one is made for each answer."""
+
+    pods = ()
+
+    def __init__(self, whole: Candidates, index: Ints) -> None:
+        self.__dict__.update(
+            whole=whole,
+            index=index,
+            in_flight=None if whole.in_flight is None else _PartInFlight(whole.in_flight, index),
+            lapsed=None if whole.lapsed is None else whole.lapsed.take(index),
+            window_seconds=whole.window_seconds,
+            of_nodes=Memo(),
+            _memo=Memo(),
+        )
+
+    def __getattr__(self, name: str) -> Any:
+        """Called for what the constructor of a dataclass would have set."""
+        whole, index = self.__dict__["whole"], self.__dict__["index"]
+        part = _PARTS.get(name)
+        found = getattr(whole, name) if part is None else part(getattr(whole, name), index)
+        self.__dict__[name] = found
+        return found
 
 
 class _PartOfNodes(Sequence[Node]):
@@ -204,3 +229,16 @@ class _PartOfLoad(NodeLoads):
     @cached_property
     def known(self) -> Bools:
         return self._whole.known.take(self._index)
+
+
+_PARTS: Mapping[str, Callable[[Any, Ints], Any]] = {
+    "nodes": _PartOfNodes,
+    "cpu": _PartOfLoad,
+    "memory": _PartOfLoad,
+    "packing_cpu": _PartOfLoad,
+    "power_cpu": _PartOfLoad,
+    "cpu_base": lambda amounts, index: amounts.take(index),
+    "bindings": _PartOfBindings,
+    "further": lambda loads, index: {name: _PartOfLoad(load, index) for name, load in loads.items()},
+    "there": _PartOfPlaced,
+}

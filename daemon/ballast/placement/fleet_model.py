@@ -130,7 +130,7 @@ class FleetModel:
         )
         before = previous.fleet if previous is not None else None
         self.fleet: Candidates = candidates(
-            snapshot, self.placed, self.in_flight, self._bindings, self.devices, self.expected_use, before
+            snapshot, self.placed, self.in_flight, self._bindings, self.devices, self.expected_use, self.changes, before
         )
 
     def fill(self, held: Iterable[Held]) -> None:

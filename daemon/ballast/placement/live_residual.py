@@ -106,11 +106,7 @@ class LiveResidual:
         prepared = self._prepared
         if prepared is None or not prepared.columns.names:
             return self._plain.score(fleet, pod)
-        changes = self._model.changes
-        if self._upto < len(changes):
-            # A node that changed several times since the last answer is computed once.
-            self._follow(prepared, np.array(list(set(changes[self._upto :]))))
-            self._upto = len(changes)
+        self.settle()
         column = prepared.residuals.steps(self._request(pod, prepared.columns))
         # Candidates are a part of the fleet's nodes; the kept table has a row for each of them.
         if isinstance(fleet, Candidates) and fleet.index is not None:
@@ -118,6 +114,13 @@ class LiveResidual:
         room = column != NOWHERE
         exact = exact_scores(column, room)
         return Scores(exact, exact, np.zeros(len(exact), bool), {})
+
+    def settle(self) -> None:
+        """Computes again what changed. A node that changed several times since the last time is computed once."""
+        changes, prepared = self._model.changes, self._prepared
+        if prepared is not None and self._upto < len(changes):
+            self._follow(prepared, np.array(list(set(changes[self._upto :]))))
+            self._upto = len(changes)
 
     def explained(self, pod: Pod | None) -> Scores:
         """The scores of all nodes with their terms, computed without the kept table."""

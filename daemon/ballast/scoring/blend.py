@@ -40,7 +40,7 @@ class Blend:
 
     def score(self, fleet: Fleet, pod: Pod | None = None) -> Scores:
         """The mean of the whole scores; `terms` are the scores of each strategy, NaN where unknown."""
-        parts = self._score_parts(fleet, pod)
+        parts = [strategy.score(fleet, pod) for _, strategy, _ in self.parts]
         terms = {
             name: np.where(part.unknown, np.nan, part.scores)
             for (name, _, _), part in zip(self.parts, parts, strict=True)
@@ -49,10 +49,8 @@ class Blend:
 
     def finer(self, fleet: Fleet, pod: Pod | None = None) -> Scores:
         """The mean of the scores before rounding, which orders nodes more finely; without terms."""
-        return self._mean(fleet, [(part.exact, part.unknown) for part in self._score_parts(fleet, pod)], {})
-
-    def _score_parts(self, fleet: Fleet, pod: Pod | None) -> list[Scores]:
-        return [strategy.score(fleet, pod) for _, strategy, _ in self.parts]
+        parts = [finest(strategy, fleet, pod) for _, strategy, _ in self.parts]
+        return self._mean(fleet, [(part.exact, part.unknown) for part in parts], {})
 
     def _mean(self, fleet: Fleet, found: Sequence[tuple[Floats | Ints, Bools]], terms: Mapping[str, Floats]) -> Scores:
         """Of the scores of each strategy and where they are unknown."""
@@ -70,6 +68,13 @@ class Blend:
             return Scores(total, total + np.nan, np.ones(nodes, bool), terms)
         mean = total / divisor
         return Scores(mean, mean, unknown, terms)
+
+
+def finest(strategy: Strategy, fleet: Fleet, pod: Pod | None) -> Scores:
+    """The scores before rounding, without terms, where a strategy has them."""
+    finer = getattr(strategy, "finer", strategy.score)
+    scores: Scores = finer(fleet, pod)
+    return scores
 
 
 def _instead(fleet: Fleet, worst: float) -> Floats | float:

@@ -21,6 +21,9 @@ from ballast.scoring.expected_use import RESOURCES, ExpectedUse, NodeAmounts, Pr
 
 T = TypeVar("T")
 
+Request = tuple[float, ...]
+"""What a pod adds, by resource."""
+
 REMEMBERED = 10_000
 """Shapes whose amounts are kept at hand."""
 
@@ -114,6 +117,13 @@ class Fleet:
     def per_node(self, key: Hashable, compute: Callable[[Fleet], Floats]) -> Floats:
         """[…, node]: caches what depends on the node alone; parts of a fleet read it from the whole."""
         return self.once(key, lambda: compute(self))
+
+    def per_request(self, key: Hashable, request: Request, compute: Callable[[Fleet, Floats], Floats]) -> Floats:
+        """[node]: of requests [request, 1, resource] `compute` makes scores [request, node], each of its own alone. A
+        fleet that changes pod by pod keeps them.
+        """
+        scores: Floats = compute(self, np.array(request).reshape(1, 1, -1))[0]
+        return scores
 
     @cached_property
     def rows(self) -> Mapping[str, int]:

@@ -133,9 +133,18 @@ class LoadVariation:
         """The smallest score of the resources; `terms` are all of them with their weights, NaN where unknown."""
         adds = self._adds(fleet, pod)
         terms = {name: self._weighted(fleet, name, weight, adds.get(name, 0)) for name, weight in self.weights}
-        raw = reduce(np.fmin, terms.values())
-        unknown = np.isnan(raw)
-        return Scores(exact=np.where(unknown, 0.0, raw), raw=raw, unknown=unknown, terms=terms)
+        return _scores(reduce(np.fmin, terms.values()), terms)
+
+    def finer(self, fleet: Fleet, pod: Pod | None = None) -> Scores:
+        """As `score`, without terms; what a fleet keeps of such requests is not computed again."""
+        adds = self._adds(fleet, pod)
+        return _scores(fleet.per_request(self, tuple(adds.get(name, 0) for name in ALWAYS_NEEDED), self._raw), {})
+
+    def _raw(self, fleet: Fleet, requests: Floats) -> Floats:
+        """[request, node] of requests [request, 1, resource]."""
+        adds = dict(zip(ALWAYS_NEEDED, requests.transpose(2, 0, 1), strict=True))
+        terms = [self._weighted(fleet, name, weight, adds.get(name, 0)) for name, weight in self.weights]
+        return np.asarray(reduce(np.fmin, terms))
 
     def _adds(self, fleet: Fleet, pod: Pod | None) -> Mapping[str, float]:
         """What the pod adds: its request as upstream, what it is expected to use where pods in flight count."""
@@ -144,7 +153,7 @@ class LoadVariation:
         owner = pod.owner.uid if pod.owner else ""
         return {name: fleet.expected_use.of(pod.shape, owner, name) for name in ALWAYS_NEEDED}
 
-    def _weighted(self, fleet: Fleet, name: str, weight: float, asked: float) -> Floats:
+    def _weighted(self, fleet: Fleet, name: str, weight: float, asked: float | Floats) -> Floats:
         score = self._resource(fleet, name, asked) if name in ALWAYS_NEEDED else self._further(fleet, name)
         score = score if weight == 1 else 100 - weight * (100 - score)
         if not self.node_weights:
@@ -162,11 +171,11 @@ class LoadVariation:
         score = (1 - (mu + risk(deviation, self.margin, self.sensitivity)) / 2) * 100
         return np.where(load.known, score, np.nan)
 
-    def _resource(self, fleet: Fleet, name: str, asked: float) -> Floats:
+    def _resource(self, fleet: Fleet, name: str, asked: float | Floats) -> Floats:
         key = (NAME, name, self.margin, self.sensitivity, self.deviation_of_pods)
         whole, used, deviation = fleet.per_node(key, lambda every: self._without_pod(every, name))
         if self.deviation_of_pods and name == "cpu":
-            deviation = self._risk_of_pods(fleet, whole, float(asked), deviation)
+            deviation = self._risk_of_pods(fleet, whole, asked, deviation)
         if self.in_flight == "full":
             # More than the whole is told apart too: a burst of pods is to go where the overload is smallest.
             mu = np.maximum(used + fleet.expected_use.unseen(name) * _unit(name), 0.0) + asked * _unit(name)
@@ -174,22 +183,21 @@ class LoadVariation:
             mu += deviation
             np.minimum(mu, 2.0, out=mu)
         else:
-            mu = used + float(asked) * _unit(name)
+            mu = used + asked * _unit(name)
             mu /= whole
             np.minimum(mu, 1.0, out=mu)
             mu += deviation
         mu /= 2
         return np.asarray((1 - mu) * 100)
 
-    def _risk_of_pods(self, fleet: Fleet, whole: Floats, own: float, least: Floats) -> Floats:
+    def _risk_of_pods(self, fleet: Fleet, whole: Floats, own: float | Floats, least: Floats) -> Floats:
         """[node]: what the deviation of its pods' uses counts as, `least`..1, with a further pod that uses `own`.
 
         The uses are taken as independent, and each deviates by its mean: its request times what the cluster uses of
         its requests. The window's deviation tells what has varied, this one what may: a few large pods are a greater
         risk than many small ones.
         """
-        share = fleet.placed.squares() * fleet.expected_use.ratios["cpu"] ** 2
-        share += own**2
+        share = fleet.placed.squares() * fleet.expected_use.ratios["cpu"] ** 2 + own**2
         np.sqrt(share, out=share)
         share /= whole
         np.minimum(share, 1.0, out=share)
@@ -210,6 +218,11 @@ class LoadVariation:
         counts = not (self.deviation_of_pods and name == "cpu")
         danger = np.where(exists, risk(deviation / whole, self.margin, self.sensitivity) if counts else 0.0, 1.0)
         return np.array([whole, np.where(load.known, np.where(exists, used, 1.0), np.nan), danger])
+
+
+def _scores(raw: Floats, terms: Mapping[str, Floats]) -> Scores:
+    unknown = np.isnan(raw)
+    return Scores(exact=np.where(unknown, 0.0, raw), raw=raw, unknown=unknown, terms=terms)
 
 
 def _unit(name: str) -> float:

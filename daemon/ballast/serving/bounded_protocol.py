@@ -75,7 +75,10 @@ class DirectRequest(Protocol):
         """Once the body is complete."""
 
     def close(self) -> None:
-        """Called last, also where the client has gone."""
+        """The body is needed no more; called also where the client has gone."""
+
+    def sent(self) -> None:
+        """Called last, once the answer is on its way to the client."""
 
 
 Take = Callable[[RequestHead], DirectRequest | DirectAnswer | None]
@@ -374,6 +377,8 @@ class BoundedProtocol(HttpToolsProtocol):
         if closes:
             self.transport.close()
         self.on_response_complete()
+        if own.request is not None:
+            self.loop.call_soon(own.request.sent)  # The loop writes before it calls.
 
     def _count(self, size: int) -> None:
         self._header_bytes += size

@@ -118,6 +118,9 @@ class Scheduling(Protocol):
     def awaits(self, pod: wire.Pod) -> bool:
         """Whether room may be held for this pod, which the watch has not shown yet."""
 
+    def settle(self) -> None:
+        """Called after an answer was sent: what it changed may be computed now."""
+
     def follow(self, busy: Callable[[], bool]) -> None:
         """`busy` tells from now on whether a request arrives or is being answered."""
 
@@ -176,6 +179,10 @@ class ExtenderRoutes:
             problem = f"Content-Type is {kind or 'missing'}; send application/json."
             return self.refuse(verb, UsageError(problem), 415)
         return ArrivingRequest(self, verb, head)
+
+    def sent(self) -> None:
+        """An answer is on its way."""
+        self._scheduling.settle()
 
     @property
     def _by_token(self) -> bool:
@@ -316,6 +323,10 @@ class ArrivingRequest:
     def close(self) -> None:
         """Frees the body."""
         self._bodies.close(self._body)
+
+    def sent(self) -> None:
+        """The answer is on its way."""
+        self._routes.sent()
 
 
 def _said(status: int, text: str, headers: Mapping[str, str] | None = None) -> DirectAnswer:

@@ -6,6 +6,7 @@ are Go's names; the pod and the nodes inside are ordinary objects.
 
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
+from typing import Any
 
 import msgspec
 
@@ -75,6 +76,10 @@ class _PrioritizeArgs(msgspec.Struct, gc=False, rename="pascal"):
         return [node.metadata.name for node in items or ()]
 
 
+class _PodAlone(msgspec.Struct, gc=False, rename="pascal"):
+    pod: wire.Pod
+
+
 class _WholeNodes(msgspec.Struct, gc=False, rename="pascal"):
     nodes: _RawNodes | None = None
 
@@ -118,7 +123,7 @@ def prioritize_args(body: bytes) -> tuple[wire.Pod, Names | list[str]]:
         names = compact(_counted(body[start + len(_NAMES_FOLLOW) - 1 : -1]))
         if names is not None:
             with suppress(msgspec.DecodeError):
-                pod = _pod(_prioritize_args.decode(body[:start] + b'"Nodes":null}').pod)
+                pod = _pod_before(body[:start] + b'"Nodes":null}')
                 if names.longest > MAX_NAME:
                     raise FieldTooLarge(_TOO_LONG.format("a name in NodeNames", names.longest, MAX_NAME))
                 return pod, names
@@ -153,30 +158,43 @@ def pod_bytes(body: bytes) -> int:
     return start if start > 0 else len(body)
 
 
+def _pod_before(args: bytes) -> wire.Pod:
+    """Of arguments without names: decoded in one step unless they are too large."""
+    return _pod(_prioritize_args.decode(args).pod) if len(args) > MAX_POD else _checked(_pod_alone.decode(args).pod)
+
+
 def _pod(raw: msgspec.Raw) -> wire.Pod:
-    """Decodes a pod whose fields are no larger than those of a pod that Kubernetes accepts."""
     size = len(bytes(raw))
     if size > MAX_POD:
         raise FieldTooLarge(f"The pod has {size:,} bytes; a pod has at most {MAX_POD:,}.")
-    pod: wire.Pod = _pods.decode(raw)
+    return _checked(_pods.decode(raw))
+
+
+def _checked(pod: wire.Pod) -> wire.Pod:
+    """A pod whose fields are no larger than those of a pod that Kubernetes accepts."""
     meta, spec = pod.metadata, pod.spec
     containers = [*(spec.containers or ()), *(spec.init_containers or ())]
     if len(containers) > MAX_CONTAINERS:
         raise FieldTooLarge(f"The pod has {len(containers):,} containers; at most {MAX_CONTAINERS} are read.")
-    owners = meta.owner_references or ()
-    _within("a name", MAX_NAME, (meta.name, meta.namespace, meta.uid, spec.node_name, spec.scheduler_name))
-    _within("a name", MAX_NAME, (spec.priority_class_name, *(text for o in owners for text in (o.kind, o.name, o.uid))))
-    labels = {**(meta.labels or {}), **(spec.node_selector or {})}
-    _within("a label", MAX_KEY, labels)
-    _within("a label's value", MAX_NAME, labels.values())
-    resources = [spec.resources, *(container.resources for container in containers)]
-    stated = [amounts for one in resources if one for amounts in (one.requests, one.limits) if amounts]
-    kinds = {name for amounts in stated for name in amounts}
+    names = [meta.name, meta.namespace, meta.uid, spec.node_name, spec.scheduler_name, spec.priority_class_name]
+    for owner in meta.owner_references or ():
+        names += owner.kind, owner.name, owner.uid
+    _within("a name", MAX_NAME, names)
+    for labels in (meta.labels, spec.node_selector):
+        if labels:
+            _within("a label", MAX_KEY, labels)
+            _within("a label's value", MAX_NAME, labels.values())
+    stated, kinds = list[Mapping[str, Any]](), set[str]()
+    for one in (spec.resources, *[container.resources for container in containers]):
+        if one:
+            stated += [amounts for amounts in (one.requests, one.limits) if amounts]
+    for amounts in stated:
+        kinds.update(amounts)
     if len(kinds) > MAX_RESOURCES:
         raise FieldTooLarge(f"The pod asks for {len(kinds):,} kinds of resources; at most {MAX_RESOURCES} are read.")
-    for quantities in [*stated, spec.overhead or {}]:
-        _within("a resource", MAX_KEY, quantities)
-        _within("a quantity", MAX_QUANTITY, (text for text in quantities.values() if isinstance(text, str)))
+    for amounts in (*stated, spec.overhead or {}):
+        _within("a resource", MAX_KEY, amounts)
+        _within("a quantity", MAX_QUANTITY, [text for text in amounts.values() if isinstance(text, str)])
     return pod
 
 
@@ -208,4 +226,5 @@ _TOO_LONG = "The request has {} of {:,} characters; at most {} are allowed."
 _prioritize_args = msgspec.json.Decoder(_PrioritizeArgs)
 _whole_nodes = msgspec.json.Decoder(_WholeNodes)
 _pods = msgspec.json.Decoder(wire.Pod)
+_pod_alone = msgspec.json.Decoder(_PodAlone)
 _names = msgspec.json.Decoder(list[str] | None)

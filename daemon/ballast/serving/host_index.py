@@ -165,8 +165,10 @@ class Hosts:
         words = self._read(names)
         rows = self._table.take(self._slots(words)).astype(np.int64)
         # An empty slot says row 0. A wrong row shows in at least one word, and only those names are decoded.
-        different = np.unique(np.flatnonzero(self._words.take(rows, axis=0) != words) // words.shape[1])
-        rows[different] = [self._rows.get(name, -1) for name in names.some(different)]
+        wrong = self._words.take(rows, axis=0) != words
+        if wrong.any():
+            different = np.flatnonzero(wrong.any(axis=1))
+            rows[different] = [self._rows.get(name, -1) for name in names.some(different)]
         return rows
 
     def _read(self, names: Names) -> Words:

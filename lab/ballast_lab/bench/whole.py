@@ -14,6 +14,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
 
@@ -23,6 +25,8 @@ from ballast_lab.bench.rows import Row, at_most
 NODES = 5_000
 ASKED = 500
 """Names that kube-scheduler sends at this size: a tenth of the nodes (percentageOfNodesToScore)."""
+TOKEN = "token-of-the-bench"
+"""New installations of the chart ask for one."""
 NAME = "ip-10-0-12-{row:05d}.eu-central-1.internal"
 """38 characters with the row."""
 ORDERS = 25
@@ -158,14 +162,24 @@ def _daemon(environment: dict[str, str], **more: str) -> Iterator[int]:
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     own = {**SETTINGS, "BALLAST_HTTP__PORT": str(port), "BALLAST_HTTP__HEALTH_PORT": "0", **more}
-    daemon = subprocess.Popen([sys.executable, "-m", "ballast", "run"], env={**os.environ, **environment, **own})
+    with TemporaryDirectory() as folder:
+        token = Path(folder) / "token"
+        token.write_text(TOKEN)
+        own["BALLAST_EXTENDER__TOKEN_FILE"] = str(token)
+        with _running({**os.environ, **environment, **own}, port):
+            yield port
+
+
+@contextmanager
+def _running(environment: dict[str, str], port: int) -> Iterator[None]:
+    daemon = subprocess.Popen([sys.executable, "-m", "ballast", "run"], env=environment)
     began = time.monotonic()
     try:
         while not _knows(port):
             assert daemon.poll() is None, "ballast run ended"
             assert time.monotonic() - began < PATIENCE, "no node is known"
             time.sleep(0.5)
-        yield port
+        yield
     finally:
         daemon.terminate()
         daemon.wait(60)
@@ -228,8 +242,8 @@ def _requests(asked: int, nodes: int) -> Iterator[bytes]:
         }
         body = b'{"Pod":%b,"Nodes":null,"NodeNames":%b}' % (json.dumps(pod).encode(), orders[number % ORDERS])
         yield (
-            b"POST /scheduler/prioritize HTTP/1.1\r\nHost: ballast\r\nContent-Type: application/json\r\n"
-            b"Content-Length: %d\r\n\r\n%b" % (len(body), body)
+            b"POST /scheduler/%b/prioritize HTTP/1.1\r\nHost: ballast\r\nContent-Type: application/json\r\n"
+            b"Content-Length: %d\r\n\r\n%b" % (TOKEN.encode(), len(body), body)
         )
 
 

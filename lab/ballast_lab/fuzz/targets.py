@@ -136,6 +136,9 @@ class _Scheduling:
     def follow(self, busy: Callable[[], bool]) -> None:
         pass
 
+    def settle(self) -> None:
+        pass
+
     def awaits(self, pod: wire.Pod) -> bool:
         return False
 

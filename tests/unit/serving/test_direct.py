@@ -239,3 +239,19 @@ def test_a_client_that_reads_no_answer_gets_no_further_ones() -> None:
             for _ in range(400):
                 client.socket.sendall(request(LONG))
         assert len(fake.asked) < 200
+
+
+def test_what_an_answer_changed_is_computed_after_it_was_sent() -> None:
+    settled = threading.Event()
+
+    class Settling(Fake):
+        def settle(self) -> None:
+            assert answered.wait(HUNG)
+            settled.set()
+
+    answered = threading.Event()
+    with serving(Settling()) as (client, _):
+        client.socket.sendall(request(NAMES))
+        assert client.answer()[0] == b"HTTP/1.1 200 OK"
+        answered.set()
+        assert settled.wait(HUNG)

@@ -55,6 +55,9 @@ class Fake:
     def follow(self, busy: Callable[[], bool]) -> None:
         pass
 
+    def settle(self) -> None:
+        pass
+
     def awaits(self, pod: wire.Pod) -> bool:
         self.awaited -= 1
         return self.awaited >= 0

@@ -1,0 +1,51 @@
+"""Scores of every node for the requests that arrive, renewed at the nodes that changed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import islice
+from typing import Any
+
+import numpy as np
+
+from ballast.model.sample import Floats, Ints
+from ballast.scoring.fleet import Fleet, Request
+
+LIMIT = 32
+"""Different requests that are remembered: 8 MB at most for 15,000 nodes and two strategies."""
+
+Compute = Callable[[Fleet, Floats], Floats]
+"""Of a fleet and requests [request, 1, resource]: scores [request, node], each of its node and request alone."""
+
+
+class KeptScores:
+    """By request, for a whole `fleet` of which `changes` lists the rows that changed since it was made."""
+
+    def __init__(self, fleet: Any, changes: Sequence[int], compute: Compute, resources: int) -> None:
+        self._fleet, self._changes, self._compute = fleet, changes, compute
+        self._upto = len(changes)
+        self._table = np.empty((LIMIT, len(fleet.nodes)))
+        self._requests = np.zeros((LIMIT, 1, resources))
+        self._slots: dict[Request, int] = {}
+
+    def of(self, request: Request) -> Floats:
+        """[node]. Read it only until the next change."""
+        self.follow()
+        slot = self._slots.get(request)
+        if slot is None:
+            slot = len(self._slots)
+            if slot == LIMIT:  # The one that came first gives its place.
+                slot = self._slots.pop(next(islice(self._slots, 1)))
+            self._requests[slot] = request
+            self._table[slot] = self._compute(self._fleet, self._requests[slot : slot + 1])[0]
+            self._slots[request] = slot
+        scores: Floats = self._table[slot]
+        return scores
+
+    def follow(self) -> None:
+        """Computes again what changed, for all requests at once. A node that changed several times is computed once."""
+        if self._upto < len(self._changes):
+            rows: Ints = np.array(list(set(self._changes[self._upto :])))
+            self._upto = len(self._changes)
+            if count := len(self._slots):
+                self._table[:count, rows] = self._compute(self._fleet.at(rows), self._requests[:count])
