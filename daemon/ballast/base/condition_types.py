@@ -147,6 +147,13 @@ CONDITION_TYPES: Mapping[str, ConditionType] = {
         "Somebody else changes what Ballast writes: for a while workloads are left alone and nodes are tainted.",
         'Stop one of the two writers, or exclude the object with `ballast.dev/exclude: "true"`.',
     ),
+    "LabelsOpen": ConditionType(
+        "Kubelets may write the labels that schedulers read",
+        "A kubelet may write the labels of its own node under their prefix, and a profile of Ballast reads them.",
+        "Set BALLAST_PUBLISHING__LABEL_PREFIX as the message says, then print the profile anew: "
+        "[security](../security.md#one-writer).",
+        rank=Rank.TUNING,
+    ),
     "SecondBallast": ConditionType(
         "Nodes carry scores of another Ballast",
         "Another Ballast writes these nodes too, or their labels under another prefix.",
@@ -332,6 +339,7 @@ OF_THE_LEADER = frozenset(
         "PublishingFailing",
         "CraneFailing",
         "Contended",
+        "LabelsOpen",
         "SecondBallast",
         "PodUsageUnknown",
         "BudgetsUnsatisfiable",

@@ -21,10 +21,11 @@ def labels(evidence: Evidence) -> Iterator[Finding]:
 
     Found: it reads labels that nobody writes: publishing is not on, or the prefix is another; or no node has a score
     though publishing is on.
-    Fix: `BALLAST_PUBLISHING__MODE=on`, `BALLAST_PUBLISHING__PREFIX=ballast.dev`
+    Fix: `BALLAST_PUBLISHING__MODE=on`, `BALLAST_PUBLISHING__LABEL_PREFIX=ballast.dev`
     """
     publishing = evidence.settings.publishing
-    own = NodeKeys.of(publishing.prefix, publishing.label_prefix).score
+    keys_of_ours = NodeKeys.of(publishing.prefix, publishing.label_prefix)
+    own = keys_of_ours.score
     if publishing.mode is Mode.ON and not any(own in node.labels for node in evidence.nodes):
         message = f"publishing is on, but none of {len(evidence.nodes):,} nodes has the label {own}"
         fix = ("ballast doctor --only rbac,lease,freshness", f"kubectl get nodes -L {own}")
@@ -38,14 +39,10 @@ def labels(evidence: Evidence) -> Iterator[Finding]:
             yield Finding("pairing-labels", "fail", file.where, message, ("BALLAST_PUBLISHING__MODE=on",))
         for key in sorted(keys - {own}):
             message = f"it reads the label {key}, Ballast writes {own}"
-            prefix = variable("publishing", "label_prefix" if publishing.label_prefix else "prefix")
+            prefix = variable("publishing", "label_prefix")
             fix = (f"{prefix}={key.removesuffix('/score')}", "ballast profile labels")
             yield Finding("pairing-labels", "fail", file.where, message, fix)
-    if (
-        publishing.mode is Mode.ON
-        and not own.startswith(f"{GUARDED}/")
-        and any(own in n.labels for n in evidence.nodes)
-    ):
+    if publishing.mode is Mode.ON and not keys_of_ours.guarded and any(own in n.labels for n in evidence.nodes):
         message = f"the kubelet of a node may write {own} on it; nobody but you and Ballast may write {GUARDED}/score"
         yield Finding("pairing-labels", "ok", own, message, (f"BALLAST_PUBLISHING__LABEL_PREFIX={GUARDED}",))
     if not paired and (publishing.mode is not Mode.ON or any(own in node.labels for node in evidence.nodes)):

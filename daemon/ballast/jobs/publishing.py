@@ -9,7 +9,7 @@ from ballast.jobs import sentences
 from ballast.jobs.progress import Known
 from ballast.model.node import Node
 from ballast.publishing.label_plan import LabelPlanner, LabelRules
-from ballast.publishing.node_keys import NodeKeys
+from ballast.publishing.node_keys import GUARDED, NodeKeys
 from ballast.publishing.publisher import PART, STAMPED, Publisher
 from ballast.settings import Mode, Settings
 
@@ -17,9 +17,14 @@ from ballast.settings import Mode, Settings
 class PublishingJob:
     """One round of patches per cycle."""
 
-    def __init__(self, context: Context, between: Callable[[], object] = lambda: None) -> None:
-        """`between` is called between the pieces of a plan."""
-        self._context = context
+    def __init__(
+        self,
+        context: Context,
+        between: Callable[[], object] = lambda: None,
+        extender_asked: Callable[[], bool] = lambda: False,
+    ) -> None:
+        """`between` is called between the pieces of a plan; `extender_asked`: whether schedulers ask the extender."""
+        self._context, self._extender_asked = context, extender_asked
         settings = context.settings
         keys = NodeKeys.of(settings.publishing.prefix, settings.publishing.label_prefix)
         every = settings.publishing.every(settings.telemetry)
@@ -43,6 +48,7 @@ class PublishingJob:
         context.conditions.report("PublishingFailing", "WriteFailed", result.problem)
         context.conditions.report("Contended", "LabelsChanged", self.publisher.contended(), source="labels")
         context.conditions.report("SecondBallast", "OtherPrefix", _others(self._keys, known.snapshot.nodes))
+        context.conditions.report("LabelsOpen", "PrefixOpen", self._open() if acts else None)
         other = self.publisher.others() if acts else None
         context.conditions.report("SecondBallast", "SameNodes", other, source="identity")
         return sentences.publishing_sentence(
@@ -53,6 +59,15 @@ class PublishingJob:
             settings.telemetry,
             context.clock.monotonic(),
             paused=context.switches.paused(PART),
+        )
+
+    def _open(self) -> str | None:
+        """That kubelets may write what steers pods. Who asks the extender has a profile that reads no labels."""
+        if self._keys.guarded or self._extender_asked():
+            return None
+        return (
+            f"the kubelet of a node may write {self._keys.score} on it, which the profile of `ballast profile labels` "
+            f"reads. BALLAST_PUBLISHING__LABEL_PREFIX={GUARDED} keeps kubelets from it."
         )
 
     def gained(self) -> None:

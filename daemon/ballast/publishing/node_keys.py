@@ -15,6 +15,8 @@ TAINT_EFFECT = "PreferNoSchedule"
 GUARDED = "ballast.node-restriction.kubernetes.io"
 """A prefix of labels that the admission plugin NodeRestriction keeps from kubelets."""
 
+_RESTRICTED = "node-restriction.kubernetes.io"
+
 
 @dataclass(frozen=True)
 class NodeKeys:
@@ -31,6 +33,12 @@ class NodeKeys:
         """The names under a prefix such as `ballast.dev`, the labels under another where `labels` is given."""
         mine = labels or prefix
         return cls(f"{mine}/score", f"{mine}/load", f"{prefix}/window", f"{prefix}/overloaded", f"{prefix}/load")
+
+    @property
+    def guarded(self) -> bool:
+        """Whether NodeRestriction keeps the labels from kubelets."""
+        prefix = self.score.rpartition("/")[0]
+        return prefix == _RESTRICTED or prefix.endswith(f".{_RESTRICTED}")
 
     def others(self, nodes: Iterable[Node]) -> dict[str, list[str]]:
         """Prefix → nodes with another Ballast's scores; both its labels, as a stranger's `score` counts for nothing."""

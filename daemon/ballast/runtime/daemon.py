@@ -100,7 +100,7 @@ class Daemon:
         self.power = build_power.build(context, policies, board, self._feeds) if policies else None
         self.eviction = build_eviction.build(context, self.extender.reservations, reader.source, board, self.power)
         self.batch = batch_job.build(context, self.extender.reservations, board)
-        self.publishing = PublishingJob(context, self.extender.give_way)
+        self.publishing = PublishingJob(context, self.extender.give_way, self.extender.in_use)
         context.cache.follow_nodes(self.publishing.publisher.noticed)
         self.crane = crane_job.build(context, chosen.policy, reader.source)
         self._reader = reader

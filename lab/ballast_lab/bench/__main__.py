@@ -45,6 +45,7 @@ TOPICS = {
     "burst": "Bursts, and Ballast stopped",
     "worlds": "Room for pods",
     "whole": "Answering schedulers, the whole daemon",
+    "starved": "On one core, and beside busy loops",
     "batch": "Batches behind the gate",
     "power": "Power budgets",
     "feeds": "Feeds that swing, and wrong constants",

@@ -10,7 +10,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
@@ -69,9 +69,9 @@ def measure(seconds: float = SECONDS, crowded: float = SECONDS / 2) -> list[Row]
 def _crowded(seconds: float) -> list[Row]:
     """Beside clients that send one byte a chunk, the cycles of three times as many nodes, and a busy planner."""
     shape = Shape(NAME, pods=2, scene="breathing", realistic=False)
-    with simulated(LARGE, shape) as cluster, _daemon(cluster.environment, **CROWD) as port, _echo() as echo:
+    with simulated(LARGE, shape) as cluster, daemon(cluster.environment, **CROWD) as port, _echo() as echo:
         time.sleep(SETTLED)
-        with _beside(_compute), _beside(_send_chunks, port):
+        with beside(_compute), beside(_send_chunks, port):
             took, base = _asked(port, echo, seconds)
     value, same = (float(np.percentile(each, 99)) for each in (took, base))
     return [
@@ -89,7 +89,7 @@ def _crowded(seconds: float) -> list[Row]:
 
 
 @contextmanager
-def _beside(work: Callable[..., None], *arguments: object) -> Iterator[None]:
+def beside(work: Callable[..., None], *arguments: object) -> Iterator[None]:
     """Runs it in a process of its own until the block ends."""
     process = get_context("spawn").Process(target=work, args=arguments, daemon=True)
     process.start()
@@ -127,7 +127,7 @@ def _calm(seconds: float) -> list[Row]:
     rows: list[Row] = []
     for nodes, sizes in ((NODES, (ASKED, NODES)), (LARGE, (ASKED_OF_LARGE,))):
         shape = Shape(NAME, pods=6 if nodes == NODES else 2, scene="breathing")
-        with simulated(nodes, shape) as cluster, _daemon(cluster.environment) as port:
+        with simulated(nodes, shape) as cluster, daemon(cluster.environment) as port:
             time.sleep(SETTLED)
             for asked in sizes:
                 with _echo(asked) as echo:
@@ -158,7 +158,8 @@ def _judged(nodes: int, asked: int, seconds: float, took: list[float], base: lis
 
 
 @contextmanager
-def _daemon(environment: dict[str, str], **more: str) -> Iterator[int]:
+def daemon(environment: dict[str, str], *, under: Sequence[str] = (), **more: str) -> Iterator[int]:
+    """`under` is the command that it runs under."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     own = {**SETTINGS, "BALLAST_HTTP__PORT": str(port), "BALLAST_HTTP__HEALTH_PORT": "0", **more}
@@ -166,13 +167,13 @@ def _daemon(environment: dict[str, str], **more: str) -> Iterator[int]:
         token = Path(folder) / "token"
         token.write_text(TOKEN)
         own["BALLAST_EXTENDER__TOKEN_FILE"] = str(token)
-        with _running({**os.environ, **environment, **own}, port):
+        with _running([*under, sys.executable, "-m", "ballast", "run"], {**os.environ, **environment, **own}, port):
             yield port
 
 
 @contextmanager
-def _running(environment: dict[str, str], port: int) -> Iterator[None]:
-    daemon = subprocess.Popen([sys.executable, "-m", "ballast", "run"], env=environment)
+def _running(command: list[str], environment: dict[str, str], port: int) -> Iterator[None]:
+    daemon = subprocess.Popen(command, env=environment)
     began = time.monotonic()
     try:
         while not _knows(port):
@@ -189,7 +190,7 @@ def _knows(port: int) -> bool:
     """Whether it decides by load."""
     try:
         with socket.create_connection(("127.0.0.1", port), timeout=60) as connection:
-            return b"x-ballast-neutral" not in _exchange(connection, next(_requests(1, 1)), bytearray(1 << 20))
+            return b"x-ballast-neutral" not in exchange(connection, next(requests(1, 1)), bytearray(1 << 20))
     except OSError:
         return False
 
@@ -204,10 +205,10 @@ def _asked(
         for connection in (one, other):
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         until = time.monotonic() + seconds
-        for request in _requests(asked, nodes):
+        for request in requests(asked, nodes):
             for connection, times in zip((one, other), took, strict=True):
                 began = time.perf_counter()
-                head = _exchange(connection, request, buffer)
+                head = exchange(connection, request, buffer)
                 times.append(1000 * (time.perf_counter() - began))
                 assert head.startswith(b"HTTP/1.1 200"), head
             if time.monotonic() > until:
@@ -216,7 +217,7 @@ def _asked(
     raise AssertionError("unreachable")
 
 
-def _exchange(connection: socket.socket, request: bytes, buffer: bytearray) -> bytes:
+def exchange(connection: socket.socket, request: bytes, buffer: bytearray) -> bytes:
     """The head of the answer."""
     view = memoryview(buffer)
     connection.sendall(request)
@@ -229,7 +230,7 @@ def _exchange(connection: socket.socket, request: bytes, buffer: bytearray) -> b
     return head.lower().replace(b"http/1.1", b"HTTP/1.1")
 
 
-def _requests(asked: int, nodes: int) -> Iterator[bytes]:
+def requests(asked: int, nodes: int) -> Iterator[bytes]:
     dice, names = random.Random(1), [NAME.format(row=row) for row in range(nodes)]
     orders = [json.dumps(dice.sample(names, asked), separators=(",", ":")).encode() for _ in range(ORDERS)]
     number = 0

@@ -304,6 +304,32 @@ def test_two_ballasts_that_fight_over_labels_find_each_other(calm: Rig) -> None:
     assert not any(calm.node(name)["spec"].get("taints") for name in fought)
 
 
+@pytest.mark.parametrize(
+    ("prefix", "mode", "is_open"),
+    [
+        (None, "on", True),
+        ("scores.example.com", "on", True),
+        ("evilnode-restriction.kubernetes.io", "on", True),
+        ("x.node-restriction.kubernetes.io", "on", False),
+        ("node-restriction.kubernetes.io", "on", False),
+        (None, "dry-run", False),
+    ],
+)
+def test_an_open_prefix_of_labels_is_told_while_a_profile_reads_them(
+    prefix: str | None, mode: str, is_open: bool, calm: Rig
+) -> None:
+    daemon = calm.settled(PUBLISHING__MODE=mode, **({"PUBLISHING__LABEL_PREFIX": prefix} if prefix else {}))
+    calm.cycle(daemon)
+    told = condition(daemon, "LabelsOpen")
+    assert (told is not None) == is_open
+    if is_open:
+        assert f"write {prefix or 'ballast.dev'}/score on it" in str(told)
+        assert "BALLAST_PUBLISHING__LABEL_PREFIX=ballast.node-restriction.kubernetes.io keeps" in str(told)
+        daemon.publishing._extender_asked = lambda: True
+        calm.cycle(daemon)
+        assert condition(daemon, "LabelsOpen") is None
+
+
 def test_labels_may_have_a_prefix_of_their_own_and_everything_else_keeps_its(calm: Rig) -> None:
     """NodeRestriction keeps these labels from kubelets; the words of operators stay where they are."""
     guarded = "ballast.node-restriction.kubernetes.io"

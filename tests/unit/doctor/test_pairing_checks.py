@@ -63,7 +63,7 @@ def test_labels_of_another_prefix_are_found(patient: Patient) -> None:
     scheduler(patient, labels_profile("load.example", "by-labels"))
     found = patient.only("pairing-labels", **ON)
     assert found.status == "fail"
-    assert found.fix[0] == "BALLAST_PUBLISHING__PREFIX=load.example"
+    assert found.fix[0] == "BALLAST_PUBLISHING__LABEL_PREFIX=load.example"
 
 
 def test_the_fix_is_the_setting_that_says_where_labels_are(patient: Patient) -> None:
