@@ -1,6 +1,7 @@
 """The whole daemon answers a scheduler, with the pods of the cluster in mind."""
 
 import socket
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -38,18 +39,31 @@ def waiting(calm: Rig, name: str, cpu: str) -> dict[str, Any]:
     return created
 
 
-def test_a_decision_counts_until_the_pod_is_gone(calm: Rig) -> None:
-    daemon = calm.settled()
+def test_a_decision_counts_until_the_pod_is_gone(calm: Rig, tmp_path: Path) -> None:
+    (tmp_path / "token").write_text("sesame")
+    daemon = calm.settled(EXTENDER__TOKEN_FILE=str(tmp_path / "token"))
     pod = waiting(calm, "big", "1")
     until(lambda: any(each.uid == pod["metadata"]["uid"] for each in daemon.context.cache.pods()), "the pod is seen")
     until(lambda: daemon.extender._assumed.waiting(pod["metadata"]["uid"]))
     args = {"Pod": pod, "NodeNames": calm.names}
-    answer = requests.post(f"{daemon.url}scheduler/prioritize", json=args, timeout=HUNG)
+    answer = requests.post(f"{daemon.url}scheduler/sesame/prioritize", json=args, timeout=HUNG)
     assert chosen(answer) in calm.names
     assert metric(daemon, "ballast_extender_assumed") == 1.0
     calm.cluster.resources.delete(POD, "default", "big")
     until(lambda: metric(daemon, "ballast_extender_assumed") == 0.0, "the decision is undone")
     assert metric(daemon, 'ballast_extender_decisions_total{outcome="undone"}') == 1.0
+
+
+def test_who_has_proved_nothing_and_was_never_seen_to_bind_takes_no_room(calm: Rig) -> None:
+    daemon = calm.settled()
+    pod = waiting(calm, "big", "1")
+    until(lambda: daemon.extender._assumed.waiting(pod["metadata"]["uid"]))
+    for asked in (pod, ASKING):
+        args = {"Pod": asked, "NodeNames": calm.names}
+        answer = requests.post(f"{daemon.url}scheduler/prioritize", json=args, timeout=HUNG)
+        assert chosen(answer) in calm.names
+    assert metric(daemon, "ballast_extender_assumed") == 0.0
+    assert metric(daemon, 'ballast_extender_decisions_total{outcome="unseen"}') == 1.0
 
 
 def test_much_of_the_cluster_silent_makes_all_equal(calm: Rig) -> None:
