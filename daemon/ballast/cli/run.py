@@ -11,6 +11,7 @@ import structlog
 
 from ballast.base import log
 from ballast.base.errors import SettingsError
+from ballast.base.freed_memory import trim
 from ballast.extender import strategies
 from ballast.scoring.strategy import REGISTRY
 from ballast.settings import Mode, Settings, SettingsFindings, examine, explain, needed_to_run
@@ -68,6 +69,7 @@ def rest(stop: threading.Event) -> None:
             gc.unfreeze()
         gc.collect()
         gc.freeze()
+        trim()  # Of 15,000 nodes, documents that were read leave 35 MB behind.
 
 
 def check_settings() -> tuple[Settings, tuple[str, ...]]:

@@ -1,5 +1,6 @@
 """A process beside the daemon for what takes long: it has no credentials, little priority, and limits."""
 
+import math
 import os
 import pickle
 import signal
@@ -8,6 +9,7 @@ import sys
 import threading
 from collections.abc import Sequence
 from contextlib import suppress
+from pathlib import Path
 from typing import IO, cast
 
 import msgspec
@@ -25,6 +27,14 @@ LEAST_DEADLINE = 20.0
 
 STARVED_AFTER = 20.0
 """Seconds that a request with little priority may take."""
+
+LOOK_AFTER = 5.0
+"""Seconds after which a request with little priority is starved that had less than `FAIR` of a processor."""
+
+FAIR = 0.2
+
+PATIENCE = 5.0
+"""Deadlines that a request with ordinary priority may last: its CPU seconds end it, unless it waits for something."""
 
 ORDINARY_FOR = 20
 """Requests that have ordinary priority after one that the machine left no time for. A process cannot raise its own."""
@@ -61,8 +71,8 @@ class PlanningProcess:
         """`command`: COMMAND by default; `deadline`: CPU seconds of a request after which the process is killed.
 
         With little priority a busy machine may leave it none of them: what has not ended after STARVED_AFTER seconds of
-        the machine is asked again of a process of ordinary priority, and so are the next ORDINARY_FOR requests. That
-        one has twice the deadline.
+        the machine, or had no fair part of LOOK_AFTER, is asked again of a process of ordinary priority, and so are the
+        next ORDINARY_FOR requests.
         """
         self._command = tuple(command or COMMAND)
         self._deadline = deadline
@@ -90,19 +100,23 @@ class PlanningProcess:
         assert process.stdin is not None
         assert process.stdout is not None
         late = threading.Event()
-        wall = 2 * self._deadline if self._ordinary else min(self._deadline, STARVED_AFTER)
-        timer = threading.Timer(wall, _kill, [process, late])
-        timer.daemon = True
-        timer.start()
+        wall = PATIENCE * self._deadline if self._ordinary else min(self._deadline, STARVED_AFTER)
+        timers = [threading.Timer(wall, _kill, [process, late])]
+        if not self._ordinary and wall > LOOK_AFTER:
+            timers.append(threading.Timer(LOOK_AFTER, _kill_starved, [process, late, _cpu_seconds(process.pid)]))
+        for timer in timers:
+            timer.daemon = True
+            timer.start()
         try:
             return _exchange(process.stdin, process.stdout, request, self._deadline)
         except (OSError, EOFError, ValueError, msgspec.DecodeError) as error:
-            raise self._ending(process, wall if late.is_set() else None, error) from error
+            raise self._ending(process, late.is_set(), error) from error
         except WorkerError:
             self._end(process)
             raise
         finally:
-            timer.cancel()
+            for timer in timers:
+                timer.cancel()
             if self._ordinary:
                 self._ordinary -= 1
                 if not self._ordinary:  # The next one has little priority again.
@@ -144,14 +158,15 @@ class PlanningProcess:
                     raise WorkerError(f"no process for planning can be started: {error}") from error
             return self._process
 
-    def _ending(self, process: subprocess.Popen[bytes], late: float | None, error: Exception) -> WorkerError:
+    def _ending(self, process: subprocess.Popen[bytes], late: bool, error: Exception) -> WorkerError:
         code, starved = self._end(process), not self._ordinary
         if self._stopped:
             return WorkerError("Ballast is stopping")
-        if late is not None:
+        if late:
             self._ordinary = ORDINARY_FOR + 1
-            kind = _StarvedError if starved else WorkerError
-            return kind(f"planning took longer than {late:.0f} s and was ended; ordinary priority comes next")
+            if starved:
+                return _StarvedError("the machine left planning no time; it is done again with ordinary priority")
+            return WorkerError(f"planning took longer than {PATIENCE * self._deadline:.0f} s and was ended")
         if code == -signal.SIGPROF:
             return WorkerError(f"planning took longer than {self._deadline:.0f} CPU seconds and was ended")
         how = f"by signal {-code}" if code < 0 else f"with exit code {code}"
@@ -203,6 +218,20 @@ def _exchange(stdin: IO[bytes], stdout: IO[bytes], request: Request[R], seconds:
 def _kill(process: subprocess.Popen[bytes], late: threading.Event) -> None:
     late.set()
     process.kill()
+
+
+def _kill_starved(process: subprocess.Popen[bytes], late: threading.Event, before: float) -> None:
+    if _cpu_seconds(process.pid) - before < FAIR * LOOK_AFTER:
+        _kill(process, late)
+
+
+def _cpu_seconds(pid: int) -> float:
+    """Of a process; always fair where nothing tells it."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return math.inf
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")  # proc(5): utime, stime
 
 
 def _environment() -> dict[str, str]:

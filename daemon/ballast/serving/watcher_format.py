@@ -12,7 +12,7 @@ from decimal import Decimal
 import msgspec
 import numpy as np
 
-from ballast.model.sample import Bools, Floats
+from ballast.model.sample import Bools, Floats, Ints
 from ballast.model.snapshot import Snapshot, Window
 
 # resource -> (metric name, type). CPU and Memory are what Trimaran reads, in this order.
@@ -23,24 +23,34 @@ FURTHER = {
 }
 DECIMALS = 8
 LARGEST = 1e10
-TAIL = "}}}"
+TAIL = b"}}}"
 
 
 @dataclass(frozen=True)
 class WatcherDocument:
-    """One document in pieces: `head`, a fragment for each known node, `TAIL`."""
+    """One document of all nodes; what tells of one of them is cut out of it, so that it is held once."""
 
-    head: str
-    fragments: Mapping[str, str]
+    text: bytes
+    head: int
+    """Bytes before the first node."""
+
+    places: Mapping[str, int]
+    """By known node: its place among them, in the order of the document."""
+
+    ends: Ints
+    """[place]: where it ends in the document."""
 
     def whole(self) -> bytes:
         """The document with all nodes."""
-        return (self.head + ",".join(self.fragments.values()) + TAIL).encode()
+        return self.text
 
     def host(self, name: str) -> bytes | None:
         """The document with this node alone, or None if the node is not known."""
-        fragment = self.fragments.get(name)
-        return None if fragment is None else (self.head + fragment + TAIL).encode()
+        place = self.places.get(name)
+        if place is None:
+            return None
+        begin = self.head if place == 0 else int(self.ends[place - 1]) + len(",")
+        return self.text[: self.head] + self.text[begin : int(self.ends[place])] + TAIL
 
 
 def document(
@@ -61,14 +71,18 @@ def document(
         _column(snapshot, window, row, resource, everything) for resource, row in _rows(snapshot.resources, everything)
     ]
     ages = _ages(snapshot, window)
-    fragments: dict[str, str] = {}
+    fragments, places = list[bytes](), dict[str, int]()
     for index in np.flatnonzero(known).tolist():
         name = snapshot.nodes[index].name
         metrics = ",".join([column[index] for column in columns if column[index]])
-        fragments[name] = (
+        fragment = (
             f'{_quoted(name)}:{{"metrics":[{metrics}],"tags":{{}},"metadata":{{"dataCenter":""}},"age":{ages[index]}}}'
         )
-    return WatcherDocument(head, fragments)
+        places[name] = len(places)
+        fragments.append(fragment.encode())
+    begin = head.encode()
+    ends = len(begin) - len(",") + np.cumsum([len(fragment) + len(",") for fragment in fragments], dtype=np.int64)
+    return WatcherDocument(begin + b",".join(fragments) + TAIL, len(begin), places, ends)
 
 
 def known_nodes(snapshot: Snapshot, window: Window) -> Bools:

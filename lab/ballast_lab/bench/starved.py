@@ -67,7 +67,7 @@ def _one_core(seconds: float) -> list[Row]:
 
 
 def _busy(seconds: float) -> Row:
-    """Loops of ordinary priority, of sessions of their own."""
+    """Loops of ordinary priority, of the daemon's session."""
     often = {"BALLAST_EVICTION__INTERVAL": "15s"}
     with simulated(NODES, SHAPE) as cluster, daemon(cluster.environment, **often) as port, ExitStack() as loops:
         time.sleep(SETTLED)
@@ -95,7 +95,6 @@ def load() -> str:
 
 
 def _spin() -> None:
-    os.setsid()
     while True:
         sum(range(100_000))
 
@@ -148,7 +147,8 @@ class Looks:
 
     def _prioritize(self) -> None:
         with socket.create_connection(("127.0.0.1", self._port), timeout=60) as connection:
-            exchange(connection, next(self._requests), bytearray(1 << 20))
+            head = exchange(connection, next(self._requests), bytearray(1 << 20))
+            assert head.startswith(b"HTTP/1.1 200"), head
 
 
 def _took(work: Callable[[], object]) -> float:

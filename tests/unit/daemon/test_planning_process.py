@@ -142,12 +142,15 @@ STARVED = [sys.executable, "-c", "import sys, time; sys.stdin.read(1); time.slee
 
 
 @ON_LINUX
+@pytest.mark.parametrize("limit", ["STARVED_AFTER", "LOOK_AFTER"])
 def test_what_gets_no_time_is_asked_again_with_ordinary_priority_and_so_are_the_next(
-    monkeypatch: pytest.MonkeyPatch,
+    limit: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The process gets no processor unless it has ordinary priority."""
     monkeypatch.setattr(module, "ORDINARY_FOR", 3)
-    monkeypatch.setattr(module, "STARVED_AFTER", 0.3)
+    monkeypatch.setattr(module, "STARVED_AFTER", PATIENT)
+    monkeypatch.setattr(module, limit, 0.3)
+    monkeypatch.setattr(module, "FAIR", 100.0)
     code = (
         "import os, sys, time; import ballast.planning.worker as worker; "
         "worker.main() if sys.argv[1:] else time.sleep(60)"
@@ -161,9 +164,20 @@ def test_what_gets_no_time_is_asked_again_with_ordinary_priority_and_so_are_the_
     worker.stop()
 
 
+@ON_LINUX
+def test_what_has_its_fair_part_of_a_processor_is_not_ended_early(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "FAIR", 0.0)
+    monkeypatch.setattr(module, "LOOK_AFTER", 0.1)
+    slow = "import time; import ballast.planning.worker as worker; time.sleep(0.5); worker.main()"
+    worker = PlanningProcess([sys.executable, "-c", slow], deadline=PATIENT)
+    assert worker.ask(errand()).plans
+    assert not worker._ordinary
+    worker.stop()
+
+
 def test_what_does_not_end_with_ordinary_priority_either_is_given_up() -> None:
     worker = PlanningProcess(STARVED, deadline=0.3)
-    with pytest.raises(WorkerError, match="took longer than 1 s and was ended"):
+    with pytest.raises(WorkerError, match="took longer than 2 s and was ended"):
         worker.ask(errand())
     assert worker.pid is None
 
