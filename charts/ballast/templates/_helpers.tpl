@@ -68,7 +68,11 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 {{/* Evictions taint nodes that pods leave, or mark nodes that are emptied. */}}
 {{- define "ballast.marksNodes" -}}
 {{- if include "ballast.isOn" (list . "eviction") -}}
-  {{- if or (eq (include "ballast.setting" (list . "eviction" "landing")) "taint") (contains "consolidate" (include "ballast.setting" (list . "eviction" "planners"))) }}true{{ end -}}
+  {{- $planner := "consolidate" -}}
+  {{- $modes := include "ballast.setting" (list . "eviction" "modes") | default "{}" | fromJson -}}
+  {{- $acts := contains $planner (include "ballast.setting" (list . "eviction" "planners")) -}}
+  {{- if hasKey $modes $planner }}{{ $acts = has (get $modes $planner) (list "on" true) }}{{ end -}}
+  {{- if or (eq (include "ballast.setting" (list . "eviction" "landing")) "taint") $acts }}true{{ end -}}
 {{- end -}}
 {{- end }}
 

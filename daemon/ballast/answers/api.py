@@ -209,6 +209,7 @@ class Status(Answer):
     frozen: bool
     current: Annotated[bool, Meta(description="false before the first cycle and after cycles stopped: the data is old")]
     modes: Annotated[Mapping[str, str | None], Meta(description="off, dry-run or on, by part")]
+    planners: Annotated[Mapping[str, str], Meta(description="dry-run or on, by planner of evictions that runs")]
     paused: Annotated[Mapping[str, str | None], Meta(description="why nothing is written now, by part")]
     interval: Any
     snapshot: SnapshotSummary | None

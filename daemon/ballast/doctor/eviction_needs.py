@@ -42,8 +42,10 @@ def landing(evidence: Evidence) -> Iterator[Finding]:
     Fix: `ballast profile extender`, `BALLAST_EVICTION__LANDING=taint`, `BALLAST_EVICTION__MODE=dry-run`
     """
     settings = evidence.settings
-    if settings.eviction.mode is not Mode.ON:
-        raise CheckNotPossible(f"BALLAST_EVICTION__MODE is {settings.eviction.mode.value}: nothing is evicted")
+    if not settings.eviction.acting:
+        held = settings.eviction.mode is not Mode.ON
+        why = f"MODE is {settings.eviction.mode.value}" if held else "MODES lets no planner act"
+        raise CheckNotPossible(f"BALLAST_EVICTION__{why}: nothing is evicted")
     if settings.eviction.landing == "taint":
         return
     if asks_ballast(evidence.schedulers.files, settings.http.of_extender() or settings.http):

@@ -67,7 +67,7 @@ def _needed_rights(settings: Settings, policies: Sequence[PowerPolicy], namespac
         yield Right("", "namespaces", _WATCHED)
     if settings.publishing.mode is Mode.ON:
         yield Right("", "nodes", ("patch",))
-    if eviction is Mode.ON:
+    if settings.eviction.acting:
         yield from _of_evictions(settings)
     if batch is Mode.ON:
         yield Right("", "pods", ("patch",))
@@ -106,7 +106,7 @@ def _of_evictions(settings: Settings) -> Iterator[Right]:
     """What evicting writes."""
     eviction = settings.eviction
     yield Right("", "pods/eviction", ("create",))
-    taints = eviction.landing == "taint" or any(planner(name).whole_nodes for name in eviction.planners)
+    taints = eviction.landing == "taint" or any(planner(name).whole_nodes for name in eviction.acting)
     if taints and settings.publishing.mode is not Mode.ON:
         yield Right("", "nodes", ("patch",))
     if eviction.surge:

@@ -112,7 +112,7 @@ class RecentEvictions:
 
     def __contains__(self, uid: str) -> bool:
         """Whether this pod was evicted, as far as anybody knows."""
-        return uid in self._evictions
+        return uid in self._evictions and not self._evictions[uid].imagined
 
     def add(self, eviction: PastEviction) -> None:
         """Before the API server is asked: what may have happened counts."""
@@ -177,11 +177,11 @@ class RecentEvictions:
     def history(self, now: float, without: Collection[str] = (), *, imagined: bool = False) -> History:
         """As the gate asks for it; the evictions of these UIDs are left out.
 
-        Only those that were as `imagined` count against rates: a dry run has rates of its own.
+        What was only imagined counts for what is `imagined` too. Against rates only what was as `imagined` counts: a
+        dry run has rates of its own.
         """
-        counted = sorted(
-            (eviction for eviction in self._evictions.values() if eviction.uid not in without), key=lambda each: each.at
-        )
+        seen = (each for each in self._evictions.values() if imagined or not each.imagined)
+        counted = sorted((each for each in seen if each.uid not in without), key=lambda each: each.at)
         nodes: dict[str, float] = {}
         node_planners: dict[tuple[str, str], float] = {}
         planners: dict[str, list[float]] = {}

@@ -9,8 +9,10 @@ from ballast.scoring import dominant_residual
 from ballast.settings import Count, Settings
 
 
-def rules_of(settings: Settings) -> GateRules:
+def rules_of(settings: Settings, planner: str = "") -> GateRules:
+    """Those that all planners share; `planner` decides whose shares of the rates count."""
     eviction = settings.eviction
+    beside = eviction.beside(planner)
     return GateRules(
         prefix=settings.publishing.prefix,
         operator_only=frozenset(f"{settings.publishing.prefix}/{name}" for name in eviction.operator_only),
@@ -24,7 +26,7 @@ def rules_of(settings: Settings) -> GateRules:
             TimeWindow(window.denies, window.cron, window.duration, window.zone, frozenset(window.planners))
             for window in eviction.windows
         ),
-        rate_shares={name: share for name, share in eviction.rate_shares.items() if name in eviction.planners},
+        rate_shares={name: share for name, share in eviction.rate_shares.items() if name in beside},
         cooldown=eviction.cooldown,
         min_pod_age=eviction.min_pod_age,
         min_node_age=eviction.min_node_age,
@@ -51,7 +53,7 @@ def rules_of(settings: Settings) -> GateRules:
     )
 
 
-def aims_of(settings: Settings) -> Aims:
+def aims_of(settings: Settings, planner: str = "") -> Aims:
     """Without MAX_MOVES, which may be a share of the pods. Raises UsageError for keys of dominant-residual."""
     eviction = settings.eviction
     return Aims(
@@ -65,7 +67,7 @@ def aims_of(settings: Settings) -> Aims:
         price=eviction.price,
         nodes_reserve=eviction.nodes_reserve,
         consolidate_nodes=eviction.consolidate_nodes,
-        packed="consolidate" in eviction.planners,
+        packed="consolidate" in eviction.beside(planner),
         tidy=eviction.tidy.rules if eviction.tidy else NOTHING,
         criterion=dominant_residual.parse(settings.scoring.keys.get(dominant_residual.NAME, {})),
     )

@@ -295,7 +295,7 @@ class Daemon:
         """Where no node is known, nobody knows how many are hot."""
         if snapshot.known.any():
             high, would = self.board.high, None
-            if self.context.settings.eviction.mode is Mode.DRY_RUN and self.context.leadership.is_leader():
+            if self.context.settings.eviction.imagining and self.context.leadership.is_leader():
                 would = int(hot_of(snapshot, high, self.eviction.imagined()).sum())
             self.context.ledger.observe(snapshot.time, int(hot_of(snapshot, high).sum()), would)
 

@@ -19,6 +19,7 @@ from ballast.serving.refusals import Refusals
 from ballast.serving.server import Server
 from ballast.serving.standby import Leader
 from ballast.serving.web_apps import create_app, create_extender_app, create_health_app
+from ballast.settings import EvictionSettings, Mode
 
 
 def board_of(context: Context, config: list[dict[str, Any]], max_age: float) -> Board:
@@ -29,6 +30,7 @@ def board_of(context: Context, config: list[dict[str, Any]], max_age: float) -> 
         leader=context.leadership.is_leader,
         follows=lambda: context.acting and not context.leadership.is_leader(),
         paused=context.paused,
+        planners=_planners(context.settings.eviction),
         config=config,
         max_age=max_age,
         high=by_resource(context.settings.publishing.high),
@@ -36,6 +38,10 @@ def board_of(context: Context, config: list[dict[str, Any]], max_age: float) -> 
         node_metrics=context.settings.metrics.nodes,
         long_history=LongHistory(context.settings, context.clock, context.settings.windows.lengths[0].text),
     )
+
+
+def _planners(eviction: EvictionSettings) -> dict[str, str]:
+    return {name: mode.value for name, mode in eviction.running.items() if mode is not Mode.OFF}
 
 
 def listeners(context: Context, board: Board, extender: ExtenderService, answers: DaemonAnswers) -> list[Server]:

@@ -68,6 +68,7 @@ class Api:
             frozen=board.frozen,
             current=board.current() is not None,
             modes={part: self._mode(part) for part in Part},
+            planners=board.planners,
             paused={part: board.paused(part) for part in Part},
             interval=self._setting("BALLAST_TELEMETRY__INTERVAL"),
             snapshot=None if board.snapshot is None else _summary(board.snapshot, now),

@@ -93,6 +93,9 @@ class Board:
     paused: Callable[[str], str | None] = lambda part: None
     """Why a part is paused, None where it is not."""
 
+    planners: Mapping[str, str] = field(default_factory=dict)
+    """What each planner of evictions that runs may do: dry-run or on."""
+
     config: list[dict[str, Any]] = field(default_factory=list)
     """`{"name", "value", "origin"}` of every setting, secrets masked."""
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from urllib.parse import urlsplit
 
 from ballast.base.errors import SettingsError, UsageError
+from ballast.settings.eviction import EvictionSettings
 from ballast.settings.model import Settings, variable
 from ballast.settings.part import Mode
 from ballast.settings.plain_parts import ExtenderSettings, PublishingSettings
@@ -67,7 +68,11 @@ def remarks(settings: Settings) -> Iterator[str]:
             "BALLAST_PUBLISHING__CRANE_POLICY_FILE has no effect while BALLAST_PUBLISHING__CRANE is false. "
             "Set CRANE to true, or unset the file."
         )
-    eviction = settings.eviction
+    yield from _of_evictions(settings.eviction)
+    yield from _undecided(settings)
+
+
+def _of_evictions(eviction: EvictionSettings) -> Iterator[str]:
     filled = {
         name: (target, high)
         for name, target, high in _common(eviction.target_high, eviction.high)
@@ -80,12 +85,17 @@ def remarks(settings: Settings) -> Iterator[str]:
             "relieve fills its targets: the other planners may fill nodes that relieve then has to empty. "
             "Lower TARGET_HIGH."
         )
+    for name, mode in eviction.modes.items():
+        if eviction.mode is not Mode.OFF and mode is not eviction.mode_of(name):
+            yield (
+                f"BALLAST_EVICTION__MODES has {mode.value} for {name}, which may do no more than MODE = "
+                f"{eviction.mode.value}. Change one of them."
+            )
     if "kappa" in eviction.model_fields_set:
         yield (
             f"BALLAST_EVICTION__KAPPA = {eviction.kappa:g} decides nothing any more: what room is worth is learned. "
             "Unset it."
         )
-    yield from _undecided(settings)
 
 
 def _undecided(settings: Settings) -> Iterator[str]:

@@ -3,12 +3,12 @@
 from collections.abc import Mapping
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, Field, WithJsonSchema
+from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema
 
 from ballast.settings.eviction_tidy import TidySetting
 from ballast.settings.eviction_windows import EvictionWindow
 from ballast.settings.fractions import Load, LoadLimit, Share, Shares
-from ballast.settings.lists import ListOf
+from ballast.settings.lists import TEXT_OR_MAP, ListOf, as_map
 from ballast.settings.names import selector
 from ballast.settings.part import Expert, Mode, ModeSetting, Positive, SettingsPart
 from ballast.settings.written import Count, Duration, Rate
@@ -29,6 +29,9 @@ def _of_planners(shares: Mapping[str, float]) -> Mapping[str, float]:
     return shares
 
 
+_RANKS = list(Mode)
+
+
 Planner = Annotated[str, AfterValidator(_planner)]
 """The name of a planner, built in or of another package."""
 
@@ -41,6 +44,10 @@ class EvictionSettings(SettingsPart):
 
     planners: ListOf[Planner] = ("relieve", "redistribute", "rebalance")
     """Planners that run."""
+
+    modes: Expert[Annotated[Mapping[Planner, ModeSetting], BeforeValidator(as_map), WithJsonSchema(TEXT_OR_MAP)]] = {}
+    """What single planners may do within mode, such as {"consolidate": "dry-run"}. A planner with dry-run or on runs
+    beside those of planners; one with off does not run."""
 
     interval: Expert[Annotated[Duration, Positive]] = Duration("60s")
     """Time between two plans."""
@@ -196,3 +203,28 @@ class EvictionSettings(SettingsPart):
 
     kappa: Expert[Annotated[float, Field(ge=0)]] = 0.5
     """Decides nothing any more."""
+
+    def mode_of(self, planner: str) -> Mode:
+        """What a planner may do: no more than `mode`."""
+        wished = self.modes.get(planner, self.mode if planner in self.planners else Mode.OFF)
+        return min(wished, self.mode, key=_RANKS.index)
+
+    @property
+    def running(self) -> Mapping[str, Mode]:
+        """The planners that run while `mode` is not off, with what each may do."""
+        named = dict.fromkeys((*self.planners, *self.modes))
+        return {name: self.mode_of(name) for name in named if self.modes.get(name) is not Mode.OFF}
+
+    @property
+    def acting(self) -> frozenset[str]:
+        """The planners whose evictions are sent."""
+        return frozenset(name for name, mode in self.running.items() if mode is Mode.ON)
+
+    @property
+    def imagining(self) -> frozenset[str]:
+        """The planners whose evictions are planned and not sent."""
+        return frozenset(name for name, mode in self.running.items() if mode is Mode.DRY_RUN)
+
+    def beside(self, planner: str) -> frozenset[str]:
+        """The planners that `planner` counts on: those that run, but not those in dry-run where it acts itself."""
+        return self.acting if planner in self.acting else frozenset(self.running)

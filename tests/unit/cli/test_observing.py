@@ -88,6 +88,12 @@ def run(*arguments: str) -> Any:
     return CliRunner().invoke(app, list(arguments))
 
 
+def test_a_planner_that_may_less_than_its_part_is_named(daemon: Daemon) -> None:
+    may = {"relieve": "on", "consolidate": "dry-run"}
+    url = daemon(answers([node("a", 0.3)], modes={"eviction": "on"}, paused={"eviction": None}, planners=may))
+    assert "eviction on (consolidate dry-run)" in run("status", "--url", url).stdout
+
+
 def test_a_balanced_cluster_with_nothing_wrong_exits_0(daemon: Daemon) -> None:
     url = daemon(answers([node("a", 0.3), node("b", 0.5)]))
     result = run("status", "--url", url)

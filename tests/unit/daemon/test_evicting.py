@@ -132,6 +132,32 @@ def test_a_dry_run_goes_on_from_what_it_would_have_moved(calm: Rig) -> None:
     assert hour["would_spare_hot_node_minutes"] is not None
 
 
+MILD = {"EVICTION__HIGH": "0.7", "EVICTION__LOW": "0.65", "EVICTION__TARGET_HIGH": "0.7", "EVICTION__COOLDOWN": "1s"}
+
+
+def test_one_planner_is_tried_in_dry_run_beside_another_that_acts(tmp_path: Path) -> None:
+    moved = {}
+    for modes in ("{}", '{"rebalance": "dry-run"}'):
+        (tmp_path / f"{len(moved)}").mkdir()
+        with rig(tmp_path / f"{len(moved)}") as calm:
+            daemon = evicting(calm, EVICTION__PLANNERS="relieve", EVICTION__MODES=modes, **MILD)
+            told = [evict(daemon)]
+            moved[modes] = [(eviction.pod, eviction.to) for eviction in daemon.board.evictions.recent]
+            told += [cycle(calm, daemon) for _ in range(4)]
+            plans = get(daemon, "/api/v1/plans").json()
+            hour = get(daemon, "/api/v1/ledger").json()["hours"][-1]
+            status = get(daemon, "/api/v1/status").json()
+    alone, beside = moved.values()
+    assert alone == beside != [], "what a dry run would do changes nothing for those that act"
+    assert {plan["kind"]: plan["mode"] for plan in plans} == {"relieve": "on", "rebalance": "dry-run"}
+    assert status["planners"] == {"relieve": "on", "rebalance": "dry-run"}
+    assert "relieve: evicted 1 of 1 pod" in told[0]
+    assert any("rebalance: would evict" in each for each in told)
+    would = sum(len(plan["steps"]) > 0 for plan in plans if plan["mode"] == "dry-run")
+    assert (hour["evicted"], hour["would_evict"]) == (len(daemon.board.evictions.recent), would)
+    assert not any(eviction.kind == "rebalance" for eviction in daemon.board.evictions.recent)
+
+
 def test_a_node_has_to_be_hot_for_some_windows_in_a_row(calm: Rig) -> None:
     daemon = evicting(calm, cycles=2, EVICTION__CONFIRMATIONS="6", EVICTION__PLANNERS="relieve")
     told = evict(daemon)

@@ -115,7 +115,9 @@ def test_what_was_only_imagined_has_rates_of_its_own_and_is_not_written() -> Non
     memory.add(PastEviction(NOW, "u-2", "n2", None, imagined=True))
     assert memory.history(NOW).evictions == (NOW,)
     assert memory.history(NOW, imagined=True).evictions == (NOW,)
-    assert set(memory.history(NOW).node_evictions) == {"n1", "n2"}
+    assert set(memory.history(NOW, imagined=True).node_evictions) == {"n1", "n2"}
+    assert set(memory.history(NOW).node_evictions) == {"n1"}, "a dry run keeps nobody from acting"
+    assert ("u-1" in memory, "u-2" in memory) == (True, False)
     assert RecentEvictions.decode(memory.encode()).history(NOW).node_evictions == {"n1": NOW}
 
 

@@ -228,6 +228,7 @@ def test_only_nominating_asks_for_the_status_of_pods(helm: Helm) -> None:
     [
         ({"landing": "taint"}, everywhere(("patch",), "nodes")),
         ({"planners": "relieve,consolidate"}, everywhere(("patch",), "nodes")),
+        ({"modes": {"consolidate": "on"}}, everywhere(("patch",), "nodes")),
     ],
 )
 def test_evictions_change_nodes_only_where_they_mark_them(helm: Helm, setting: Values, added: set[Grant]) -> None:
@@ -238,6 +239,13 @@ def test_evictions_change_nodes_only_where_they_mark_them(helm: Helm, setting: V
     assert accounts(manifests) == {"ballast", "ballast-watchdog", "ballast-cleanup"}
     values["settings"]["eviction"]["mode"] = "dry-run"
     assert granted(helm.template(values), "ballast") == READS | OWN | LEASE | EVICTION_READS
+
+
+@pytest.mark.parametrize("modes_", [{"consolidate": "dry-run"}, '{"consolidate": "dry-run"}'])
+def test_a_planner_in_dry_run_needs_no_writes(helm: Helm, modes_: object) -> None:
+    values = modes("off", "off", "on")
+    values["settings"]["eviction"] |= {"planners": "relieve,consolidate", "modes": modes_}
+    assert granted(helm.template(values), "ballast") == READS | OWN | LEASE | EVICTION_READS | EVICTS
 
 
 def test_surge_scales_deployments_and_marks_the_pod_that_goes(helm: Helm) -> None:

@@ -69,6 +69,7 @@ def test_an_interval_that_leaves_default_windows_unknown_is_a_warning() -> None:
         ({"PROMETHEUS__CA_FILE": "FILE", "PROMETHEUS__INSECURE_SKIP_VERIFY": "true"}, "has no effect"),
         ({"PROMETHEUS__CA_FILE": "FILE", "PROMETHEUS__URL": "http://x"}, "Use https://"),
         ({"PUBLISHING__CRANE_POLICY_FILE": "FILE"}, "has no effect"),
+        ({"EVICTION__MODES": '{"consolidate": "on"}'}, "on for consolidate, which may do no more than MODE = dry-run"),
         ({"TELEMETRY__SOURCE": "metrics-server", "TELEMETRY__RESOURCES": "cpu,disk"}, "knows only cpu and memory"),
     ],
 )
@@ -128,3 +129,28 @@ def test_what_a_strategy_reads_decides_and_is_missed_where_it_is_not_measured() 
     assert examine(measured).warnings == ()
     [text] = examine(measured | requests).warnings
     assert "network, which is measured and shown, but decides nothing" in text
+
+
+@pytest.mark.parametrize(
+    ("mode", "modes", "running"),
+    [
+        ("on", "", {"relieve": "on", "rebalance": "on"}),
+        ("on", '{"consolidate": "dry-run"}', {"relieve": "on", "rebalance": "on", "consolidate": "dry-run"}),
+        ("on", '{"relieve": "off", "rebalance": "dry-run"}', {"rebalance": "dry-run"}),
+        ("dry-run", '{"relieve": "on"}', {"relieve": "dry-run", "rebalance": "dry-run"}),
+    ],
+)
+def test_a_planner_has_a_mode_within_that_of_evictions(mode: str, modes: str, running: dict[str, str]) -> None:
+    names = {"MODE": mode, "PLANNERS": "relieve,rebalance", **({"MODES": modes} if modes else {})}
+    eviction = examine({f"BALLAST_EVICTION__{name}": value for name, value in names.items()}).settings.eviction
+    assert eviction.running == running
+    assert eviction.acting == {name for name, may in running.items() if may == "on"}
+    acts = eviction.beside("relieve") if "relieve" in eviction.acting else eviction.acting
+    assert acts == eviction.acting, "who acts counts on nobody who is in dry-run"
+
+
+@pytest.mark.parametrize("modes", ['{"conslidate": "on"}', '{"relieve": "sometimes"}', "relieve", "[]"])
+def test_modes_that_mean_nothing_are_refused(modes: str) -> None:
+    [problem] = examine({"BALLAST_EVICTION__MODES": modes}).problems
+    assert problem.startswith("BALLAST_EVICTION__MODES")
+    assert "expected" in problem

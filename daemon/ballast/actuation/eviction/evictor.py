@@ -88,6 +88,8 @@ class EvictorOptions:
     """Seconds over which a sample itself is a mean: an effect shows that much later."""
     acts: bool = True
     """Whether pods are evicted; otherwise steps are only judged."""
+    imagining: frozenset[str] = frozenset()
+    """Planners whose steps are only judged all the same."""
     grace_period: float | None = None
     """Seconds that replace the pods' own grace periods."""
     ready_within: float = 300.0
@@ -96,6 +98,10 @@ class EvictorOptions:
     """Whether `nominatedNodeName` of the waiting pods is set."""
     trial: ReplacementTrial | None = None
     """Asks first whether the API server would take the replacement; None: nobody asks."""
+
+    def carries_out(self, planner: str) -> bool:
+        """Whether the steps of this planner are sent."""
+        return self.acts and planner not in self.imagining
 
 
 class StepTried(NamedTuple):
@@ -177,10 +183,12 @@ class Evictor:
         self._imagined: list[StepRecord] = []
         self.shadow = Shadow()
 
-    def history(self) -> History:
-        """What earlier evictions mean for the gate. The caller adds what it knows itself: acting, leader, paused,
-        confirmed, planned, overloaded. During `carry_out` steps of that plan are in the gate's tally instead."""
-        return self.recorder.history(self._clock.wall(), self._errors.share(), imagined=not self.options.acts)
+    def history(self, *, imagined: bool | None = None) -> History:
+        """What earlier evictions mean for the gate, with those of a dry run where it is `imagined` too; by default
+        where nothing is evicted. The caller adds what it knows itself: acting, leader, paused, confirmed, planned,
+        overloaded. During `carry_out` steps of that plan are in the gate's tally instead."""
+        imagined = not self.options.acts if imagined is None else imagined
+        return self.recorder.history(self._clock.wall(), self._errors.share(), imagined=imagined)
 
     def pending(self, window: float | None = None) -> Mapping[str, Mapping[str, float]]:
         """{node: {resource: change}}: what was moved and a window of so many seconds, or the primary one, does not show
@@ -254,11 +262,11 @@ class Evictor:
         gate: Callable[[Pod], Gate],
         find: Callable[[str], Pod | None],
     ) -> StepTried:
-        pod = find(move.pod)
+        pod, acts = find(move.pod), self.options.carries_out(running.kind)
         if pod is None or (problem := other(pod, move)) is not None:
             why = f"{move.pod} is gone" if pod is None else problem or ""
             return self._report(running, Attempt(move.pod, StepStatus.FAILED, why))
-        if self.options.acts and self.recorder.knows(pod.uid):
+        if acts and self.recorder.knows(pod.uid):
             why = f"{move.pod} was evicted already, or it is unknown whether it was"
             return self._report(running, Attempt(move.pod, StepStatus.REFUSED, why, "identity"))
         judge = gate(pod)
@@ -268,7 +276,7 @@ class Evictor:
         if refused is not None:
             return self._report(running, refused)
         deployment = judge.facts.surging(pod) if self._surges is not None else None
-        tried = UNTRIED if deployment is not None else self._replacement(move, pod, judge.facts)
+        tried = self._replacement(move, pod, judge.facts) if acts and deployment is None else UNTRIED
         if tried.refusal is not None:
             return self._report(running, Attempt(move.pod, StepStatus.REFUSED, tried.refusal, "returnable"))
         probe = move.target is not None and not self._reserved.steered(pod.scheduler_name)
@@ -287,9 +295,9 @@ class Evictor:
         )
         if step.probe:
             self._reserved.probe(step.scheduler, step.uid)
-        if self.options.acts and deployment is not None:
+        if acts and deployment is not None:
             return self._surge(running, step, pod, deployment, judge)
-        if self.options.acts:
+        if acts:
             return self._evict(running, step, pod, waiting, judge, tried.comes or pod)
         past = past_eviction(step, running.kind, judge, imagined=True)
         self.recorder.record(past, pod)
@@ -308,7 +316,7 @@ class Evictor:
 
     def _replacement(self, move: Move, pod: Pod, facts: Facts) -> Tried:
         """What would come for the pod. Its workload rests where it could not be created, or would not fit."""
-        if not self.options.acts or self.options.trial is None or pod.owner is None or pod.finished:
+        if self.options.trial is None or pod.owner is None or pod.finished:
             return UNTRIED
         tried = self.options.trial.replacement(pod, PATIENCE)
         if tried.comes is not None:

@@ -73,6 +73,7 @@ def look(remote: Remote) -> tuple[dict[str, Any], dict[str, Any]]:
         "spread": spread(nodes["nodes"], nodes["resources"]),
         "hot": heated,
         "parts": {part: {"mode": mode, "paused": now["paused"].get(part)} for part, mode in now["modes"].items()},
+        "planners": now.get("planners", {}),
         "today": msgspec.to_builtins(ledger.days[-1]),
         "would": msgspec.to_builtins({"today": effect_of(ledger.days[-1:]), "week": effect_of(ledger.days[-7:])}),
         "wrong": wrong(now),
@@ -188,7 +189,8 @@ def screen(found: Mapping[str, Any]) -> str:
     if more := len(found["hot"]) - NAMED:
         lines += [f"  hot     and {more} more; see `ballast top`"] if more > 0 else []
     lines += dict.fromkeys(
-        f"parts     {', '.join(_part(name, state) for name, state in view['parts'].items())}" for view in views
+        f"parts     {', '.join(_part(name, state, view['planners']) for name, state in view['parts'].items())}"
+        for view in views
     )
     lines += [f"today     {_today(found['today'])}"]
     lines += _would({span: msgspec.convert(seen, DryRunEffect) for span, seen in found["would"].items()})
@@ -247,8 +249,10 @@ def _percents(loads: Mapping[str, float]) -> str:
     return ", ".join(f"{name} {value:.0%}" for name, value in loads.items())
 
 
-def _part(name: str, part: Mapping[str, str | None]) -> str:
-    return f"{name} {part['mode']}" + (f" (paused: {part['paused']})" if part["paused"] else "")
+def _part(name: str, part: Mapping[str, str | None], planners: Mapping[str, str]) -> str:
+    held = [f"{planner} {mode}" for planner, mode in planners.items() if name == "eviction" and mode != part["mode"]]
+    beside = ([f"paused: {part['paused']}"] if part["paused"] else []) + held
+    return f"{name} {part['mode']}" + (f" ({', '.join(beside)})" if beside else "")
 
 
 def _today(done: Mapping[str, Any]) -> str:

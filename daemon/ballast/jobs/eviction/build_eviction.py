@@ -38,7 +38,7 @@ def build(
 ) -> EvictionJob:
     """`source` says what pods use; workloads that an open plan of `power` changes are left alone."""
     settings, eviction, prefix = context.settings, context.settings.eviction, context.settings.publishing.prefix
-    api, writer, clock, acts = context.api, context.writer, context.clock, eviction.mode is Mode.ON
+    api, writer, clock, acts = context.api, context.writer, context.clock, bool(eviction.acting)
     protected = Protected(
         api,
         SystemClock(),
@@ -70,6 +70,7 @@ def build(
             window=settings.windows.lengths[0],
             lag=lag_of(settings),
             acts=acts,
+            imagining=eviction.imagining,
             grace_period=eviction.grace_period,
             ready_within=eviction.ready_within,
             nominate=eviction.nominate,
@@ -100,7 +101,7 @@ def build(
         day=DayKeeper(
             context,
             (lambda: PrometheusSource(settings, context.metrics)) if source.name == PrometheusSource.name else None,
-            needed=any(planner(name).whole_nodes for name in eviction.planners),
+            needed=any(planner(name).whole_nodes for name in eviction.running),
         ),
     )
     usage = PodUsageCache(source, context.api.get, settings, hour=True)

@@ -1,6 +1,10 @@
 """The eviction job: takes the moment, has plans made, and executes the first plan that has steps."""
 
+from collections.abc import Sequence
 from dataclasses import replace
+from itertools import chain
+
+import msgspec
 
 from ballast.base.errors import WorkerError
 from ballast.base.text import duration
@@ -52,38 +56,53 @@ class EvictionJob:
         # The effect of earlier evictions is part of what is planned with, so they are followed up first.
         earlier = self.follow_up.review(snapshot)
         self.moments.refresh()
-        moment = self.moments.take_moment(snapshot, imagined=True)
+        acting, imagining = self._settings.eviction.acting, self._settings.eviction.imagining
+        # What a dry run would have done must not change what those plan that act.
+        moment = self.moments.take_moment(snapshot, imagined=not acting)
         never = eviction_sentences.never_allowing(moment.objects.budgets)
         self._conditions.report("BudgetsUnsatisfiable", "NeverAllow", never)
         halted = None if self.moments.starting else moment.halted
         self._conditions.report("EvictionsHalted", "NotSafeNow", halted)
-        choice = Choice()
+        choices: list[tuple[Moment, Choice]] = []
         if moment.halted is None:
-            choice = choose(moment, self._settings, self._executor.stopped)
-            self._conditions.report("LandingNotSteered", "ExtenderNotAsked", choice.unsteered)
+            choices = [(moment, choose(moment, self._settings, self._executor.stopped, acting or imagining))]
+            self._conditions.report("LandingNotSteered", "ExtenderNotAsked", choices[0][1].unsteered)
+        if choices and acting and imagining:
+            other = self.moments.take_moment(snapshot, imagined=True)
+            choices.append((other, choose(other, self._settings, self._executor.stopped, imagining)))
         try:
-            response = self._plan(snapshot.time, moment, choice) if choice.plans else PlansResponse()
+            response = self._plan(snapshot.time, [(at, choice) for at, choice in choices if choice.plans])
             done = self._executor.execute(response.plans, snapshot) if moment.halted is None else []
         finally:
             self._executor.publish(moment.halted)
         nothing = [f"planned nothing: {moment.halted}"] if moment.halted is not None else []
         lacking = [f"{_usage(response)} is known"] if response.measured < response.expected else []
-        sentence = "; ".join([*earlier, *nothing, *done, *lacking, *choice.skipped])
+        skipped = [why for _, choice in choices for why in choice.skipped]
+        sentence = "; ".join([*earlier, *nothing, *done, *lacking, *skipped])
         return f"{sentence}; next in {duration(self._settings.eviction.interval)}"
 
-    def _plan(self, at: float, moment: Moment, choice: Choice) -> PlansResponse:
-        measured = [name for name in moment.resources if name in OF_PODS]
-        usage = self._usage.ask(at, measured, choice.concerned)
+    def _plan(self, at: float, choices: Sequence[tuple[Moment, Choice]]) -> PlansResponse:
+        if not choices:
+            return PlansResponse()
+        measured = [name for name in choices[0][0].resources if name in OF_PODS]
+        concerned = [choice.concerned for _, choice in choices]
+        limited = [pods for pods in concerned if pods is not None]
+        about = sorted({*chain(*limited)}) if len(limited) == len(concerned) else None
+        usage = self._usage.ask(at, measured, about)
         began = self._clock.monotonic()
         try:
-            response = self._worker.ask(PlansRequest(replace(moment, usage=usage), choice.plans))
+            responses: list[PlansResponse] = []
+            for moment, choice in choices:
+                # As in one request: where a plan has steps, the next ones wait for what comes of them.
+                if not any(plan.steps for response in responses for plan in response.plans):
+                    responses.append(self._worker.ask(PlansRequest(replace(moment, usage=usage), choice.plans)))
         except WorkerError as error:
             self._conditions.report("PlanningFailing", "WorkerFailed", str(error))
             raise
         self._metrics.planning_seconds.observe(self._clock.monotonic() - began)
         self._conditions.report("PlanningFailing", "WorkerFailed", None)
-        self._report(response)
-        return response
+        self._report(responses[0])
+        return msgspec.structs.replace(responses[0], plans=tuple(plan for each in responses for plan in each.plans))
 
     def _report(self, response: PlansResponse) -> None:
         self._conditions.report("NothingStarts", "PodsKeepTrying", response.barren)

@@ -44,17 +44,18 @@ class PlanExecutor:
 
         Marks the nodes that a plan empties, and gives back those that no plan keeps empty.
         """
-        marked = self._mark([name for plan in plans for name in plan.empty or ()])
+        acting = self._settings.acting
+        marked = self._mark([name for plan in plans if plan.kind in acting for name in plan.empty or ()])
         self._refused_by_rate.clear()
         self._would_evict = 0
         lines = [self._execute(plan, snapshot) for plan in plans]
-        if self._settings.mode is Mode.DRY_RUN:
+        if self._settings.imagining:
             self._ledger.add(self._clock.wall(), {"would_evict": self._would_evict})
         self._conditions.report("RateUsedUp", "NoMoreNow", rate_used_up(plans, self._refused_by_rate))
         return lines + marked
 
     def _mark(self, names: Sequence[str]) -> list[str]:
-        if self._settings.mode is not Mode.ON:
+        if not self._settings.acting:
             return []
         problem = self._empty.mark(names, self._cache.nodes(), self._cache.pods_on)
         return [f"nodes could not be marked as empty: {problem}"] if problem else []
@@ -81,12 +82,11 @@ class PlanExecutor:
             elif attempt.permitted or attempt.status == "recorded":
                 for check in NAMES:
                     self._metrics.eviction_verdicts.labels(check, "allowed").inc()
-        sentence = plan_sentence(plan, attempts, acts=self._settings.mode is Mode.ON)
+        sentence = plan_sentence(plan, attempts, acts=plan.kind in self._settings.acting)
         self._number += 1
+        mode = self._settings.mode_of(plan.kind)
         self._plans.appendleft(
-            plan_document(
-                plan, attempts, sentence, number=self._number, now=self._clock.wall(), mode=self._settings.mode
-            )
+            plan_document(plan, attempts, sentence, number=self._number, now=self._clock.wall(), mode=mode)
         )
         self._board.plans = tuple(self._plans)
         return sentence
@@ -94,19 +94,20 @@ class PlanExecutor:
     def _attempts(self, plan: EvictionPlan, snapshot: Snapshot) -> list[Attempt]:
         made_by = planner(plan.kind)
         begun = replace(plan, steps=plan.steps[:1]) if made_by.one_at_a_time else plan
-        homes = {step.pod: self._moments.shadow.home(step) for step in begun.steps}
+        imagined = plan.kind in self._settings.imagining
+        homes = {step.pod: self._moments.shadow.home(step) if imagined else step.source for step in begun.steps}
         namespaces = {name.partition("/")[0] for name in homes}
         return self._evictor.carry_out(
             begun,
             lambda pod: self._moments.gate(made_by, namespaces, pod),
-            lambda name: self._find(name, homes.get(name, "")),
+            lambda name: self._find(name, homes.get(name, ""), imagined=imagined),
             snapshot,
         )
 
-    def _find(self, name: str, node: str) -> Pod | None:
+    def _find(self, name: str, node: str, *, imagined: bool) -> Pod | None:
         """As the watch shows it, if it is on that node; on none, if it waits. In a dry run where it would be."""
         there = (pod for pod in self._cache.pods_on(node) if f"{pod.namespace}/{pod.name}" == name)
-        return next(iter(self._moments.shadow.pods(there)), None)
+        return next(iter(self._moments.shadow.pods(there) if imagined else there), None)
 
     def _limits(self) -> Limits:
         settings = self._settings

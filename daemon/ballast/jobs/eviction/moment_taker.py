@@ -29,7 +29,6 @@ from ballast.planners.planner import Planner
 from ballast.planning.from_settings import aims_of, rules_of
 from ballast.planning.moment import Moment, facts_of, watched_of, with_loads
 from ballast.serving.board import Board
-from ballast.settings import Mode
 from ballast.windows.standard_error import LoadErrors
 
 KINDS = (
@@ -114,7 +113,7 @@ class MomentTaker:
             for workload in workloads
             if (why := self._protector.reason(workload)) is not None
         }
-        if self._settings.eviction.mode is Mode.ON:
+        if self._settings.eviction.acting:
             self._invalid.observe(workloads, self._workloads.namespaces(), self._cache.pods())
 
     def take_moment(self, snapshot: Snapshot, *, imagined: bool = False) -> Moment:
@@ -129,7 +128,7 @@ class MomentTaker:
             real, pods = pods, self.shadow.pods(pods)
             elsewhere = {f"{a.namespace}/{a.name}": a.node for a, b in zip(real, pods, strict=True) if a is not b}
         objects = self._objects(with_promises(pods, self._replacements.extender.active()))
-        history = self._history(objects.workloads)
+        history = self._history(objects.workloads, imagined=imagined or None)
         recent = self._evictor.pending(snapshot.shortest.seconds)
         changes: Mapping[str, Mapping[str, float]] = {
             **self._evictor.pending(),
@@ -164,7 +163,9 @@ class MomentTaker:
 
         Everything is looked up again: leadership, pauses, budgets and pods may have changed since the plan was made.
         """
-        pods, snapshot = self.shadow.pods(self._cache.pods()), self._board.snapshot
+        imagined = planner.name in self._settings.eviction.imagining
+        snapshot = self._board.snapshot
+        pods: Sequence[Pod] = self.shadow.pods(self._cache.pods()) if imagined else self._cache.pods()
         assert snapshot is not None
         steered = self._replacements.names({each.scheduler_name for each in pods})
         if pod is not None and pod.owner is not None and pod.owner.kind not in LISTED:
@@ -173,8 +174,8 @@ class MomentTaker:
         names = {node.name for node in objects.nodes}
         count = sum(not each.finished and each.node in names for each in pods)
         facts = facts_of(objects, snapshot, self._clock.wall(), count)
-        history = replace(self._history(objects.workloads), acting=True)
-        return Gate(facts, rules_for(planner, self._rules, steered), history)
+        history = replace(self._history(objects.workloads, imagined=imagined), acting=True)
+        return Gate(facts, rules_for(planner, rules_of(self._settings, planner.name), steered), history)
 
     def _unseen(self) -> str | None:
         """Which objects have not been seen lately."""
@@ -202,9 +203,10 @@ class MomentTaker:
             scales=self._scales.known(),
         )
 
-    def _history(self, workloads: Iterable[Workload]) -> History:
+    def _history(self, workloads: Iterable[Workload], *, imagined: bool | None) -> History:
         """What earlier evictions and other parts mean for the gate."""
-        earlier, surging, changing = self._evictor.history(), self._others.surging(), self._others.power_plans()
+        earlier = self._evictor.history(imagined=imagined)
+        surging, changing = self._others.surging(), self._others.power_plans()
         keys = (workload.key for workload in workloads) if changing else ()
         return replace(
             earlier,

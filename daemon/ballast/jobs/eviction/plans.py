@@ -1,6 +1,6 @@
 """Chooses which plans a cycle asks for, and by which rules."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 
 from ballast.eviction.gate_rules import UNLIMITED, GateRules
@@ -25,8 +25,10 @@ class Choice:
     """namespace/name of the pods whose usage matters: those on hot nodes if no other may be moved. None for all."""
 
 
-def choose(moment: Moment, settings: Settings, stopped: Callable[[str], str | None]) -> Choice:
-    """`stopped` says why a planner makes no moves for a while."""
+def choose(
+    moment: Moment, settings: Settings, stopped: Callable[[str], str | None], names: Collection[str] | None = None
+) -> Choice:
+    """Out of the planners of these `names`, or of all that run. `stopped` says why one makes no moves for a while."""
     pods, hot = moment.objects.pods, {*(moment.history.confirmed or ()), *moment.history.overloaded}
     removes = settings.eviction.tidy is not None
     demand = PlanningDemand(hot=bool(hot), waiting=any(pod.waiting for pod in pods), removes=removes)
@@ -35,7 +37,7 @@ def choose(moment: Moment, settings: Settings, stopped: Callable[[str], str | No
     plans: list[RequestedPlan] = []
     skipped: list[str] = []
     for candidate in planners():
-        if candidate.name not in settings.eviction.planners:
+        if candidate.name not in (settings.eviction.running if names is None else names):
             continue
         reason = candidate.idle(demand) or stopped(candidate.name) or (why if candidate.needs_landing else None)
         if reason is None:
@@ -50,19 +52,19 @@ def choose(moment: Moment, settings: Settings, stopped: Callable[[str], str | No
 
 def request_plan(planner: Planner, settings: Settings, steered: frozenset[str]) -> RequestedPlan:
     """A plan that spans cycles has no limits of its own: what limits one cycle holds back its steps."""
-    rules, most = rules_for(planner, rules_of(settings), steered), limit(settings.eviction.max_moves)
+    rules, most = rules_for(planner, rules_of(settings, planner.name), steered), limit(settings.eviction.max_moves)
     if planner.spans_cycles:
         most = UNLIMITED
         rules = replace(rules, rates=(), limit_total=UNLIMITED, limit_namespace=UNLIMITED, limit_workload=UNLIMITED)
-    return RequestedPlan(planner.name, rules, aims_of(settings), most)
+    return RequestedPlan(planner.name, rules, aims_of(settings, planner.name), most)
 
 
 def explaining_rules(node: str, settings: Settings, moment: Moment) -> GateRules:
     """Those of the planner that would move a pod off this node: relieve where it is overloaded, else another."""
-    chosen = [candidate for candidate in planners() if candidate.name in settings.eviction.planners] or list(planners())
+    chosen = [candidate for candidate in planners() if candidate.name in settings.eviction.running] or list(planners())
     hot = node in (moment.history.confirmed or ()) or node in moment.history.overloaded
     fitting = next((candidate for candidate in chosen if candidate.needs_confirmation == hot), chosen[0])
-    return rules_for(fitting, rules_of(settings), moment.steered)
+    return rules_for(fitting, rules_of(settings, fitting.name), moment.steered)
 
 
 def rules_for(planner: Planner, rules: GateRules, steered: frozenset[str]) -> GateRules:
