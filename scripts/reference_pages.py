@@ -48,6 +48,7 @@ EVENTS = {
     "Paused": ("`ballast-state`", "Power changes are paused."),
     "MarkEmpty": ("node", "With an outcome: a node was not marked as empty."),
     "PendingCancelled": ("`ballast-state`", "A change of power ended before its window."),
+    "Restart": ("Deployment", "With an outcome: its only pod is moved by a rollout restart."),
     "PodEvicted": ("node, workload, pod", "A pod was evicted; the message has the plan's reason and the target."),
     "PowerDecreaseDetected": ("`ballast-state`", "A fall of power begins its window."),
     "PowerIncreaseDetected": ("`ballast-state`", "A rise of power begins its window."),

@@ -16,6 +16,7 @@ MODES = {
     "labels": "settings.publishing.mode=on",
     "all": (
         "settings.publishing.mode=on,settings.eviction.mode=on,settings.eviction.surge=true,"
+        "settings.eviction.single=restart,"
         "settings.eviction.landing=taint,settings.eviction.nominate=true,settings.batch.mode=on"
     ),
 }
@@ -53,6 +54,11 @@ def eviction(name: str, namespace: str = "default", **options: object) -> Reques
 
 def scaled(replicas: int) -> Request:
     return Request("PATCH", f"{WEB}/scale", {"spec": {"replicas": replicas}})
+
+
+def restarted(uid: str, **more: object) -> Request:
+    template = {"metadata": {"annotations": {"ballast.dev/restarted-for": uid}}, **more}
+    return Request("PATCH", WEB, {"spec": {"template": template}}, STRATEGIC)
 
 
 def requests(uid: str, own: str) -> dict[str, Request]:
@@ -152,6 +158,13 @@ def requests(uid: str, own: str) -> dict[str, Request]:
         "add one replica": scaled(4)._replace(modes=evicts, why="a surge adds one; CEL cannot see whether one is open"),
         "take one replica": scaled(2)._replace(modes=evicts, why="a surge takes one back; likewise"),
         "add two replicas": scaled(5),
+        "restart a Deployment": restarted(uid)._replace(modes=evicts, why="that is how single replicas move"),
+        "restart a Deployment with another image": restarted(uid, **IMAGE),
+        "change the replicas of a Deployment itself": Request("PATCH", WEB, {"spec": {"replicas": 9}}),
+        "annotate a template": Request(
+            "PATCH", WEB, {"spec": {"template": {"metadata": {"annotations": {"example.org/x": "y"}}}}}
+        ),
+        "exclude a Deployment": Request("PATCH", WEB, {"metadata": {"annotations": {"ballast.dev/exclude": "true"}}}),
         "scale to none": scaled(0),
         "write another ConfigMap": Request("POST", f"/api/v1/namespaces/{own}/configmaps", configmap),
         "change another ConfigMap": Request("PATCH", f"{SYSTEM}/configmaps/kube-root-ca.crt", {"data": {"ca.crt": ""}}),

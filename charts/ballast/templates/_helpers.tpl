@@ -80,6 +80,11 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 {{- if and (include "ballast.isOn" (list . "eviction")) (eq (include "ballast.setting" (list . "eviction" "surge")) "true") }}true{{ end -}}
 {{- end }}
 
+{{/* The only pods of Deployments are moved by a rollout: only where a policy narrows what may be changed of them. */}}
+{{- define "ballast.restarts" -}}
+{{- if and (include "ballast.isOn" (list . "eviction")) (eq (include "ballast.setting" (list . "eviction" "single")) "restart") (include "ballast.limits" .) }}true{{ end -}}
+{{- end }}
+
 {{/* Evictions may have left something that has to be taken back. */}}
 {{- define "ballast.leavesMarks" -}}
 {{- if or (include "ballast.marksNodes" .) (include "ballast.surges" .) }}true{{ end -}}

@@ -1,5 +1,6 @@
 """From wire objects to workloads, budgets, autoscalers and namespaces."""
 
+import math
 from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime
 from typing import Any, TypeAlias
@@ -57,9 +58,12 @@ class WireCondition(wire.WireStruct):
 
 
 class RollingUpdate(wire.WireStruct):
-    """apps/v1 RollingUpdateStatefulSetStrategy. Only other kinds have a partition that is text, such as "50%"."""
+    """apps/v1 RollingUpdateStatefulSetStrategy and RollingUpdateDeployment. Only other kinds have a partition that is
+    text, such as "50%"."""
 
     partition: int | str | None = None
+    max_surge: int | str | None = None
+    max_unavailable: int | str | None = None
 
 
 class Ordinals(wire.WireStruct):
@@ -69,7 +73,7 @@ class Ordinals(wire.WireStruct):
 
 
 class UpdateStrategy(wire.WireStruct):
-    """apps/v1 StatefulSetUpdateStrategy."""
+    """apps/v1 StatefulSetUpdateStrategy and DeploymentStrategy."""
 
     type: str = ""
     rolling_update: RollingUpdate | None = None
@@ -92,6 +96,7 @@ class WorkloadSpec(wire.WireStruct):
     ordinals: Ordinals | None = None
     paused: bool = False
     update_strategy: UpdateStrategy | None = None
+    strategy: UpdateStrategy | None = None
     pod_management_policy: str = ""
     persistent_volume_claim_retention_policy: ClaimRetention | None = None
     volume_claim_templates: list[ClaimTemplate] | None = None
@@ -286,6 +291,7 @@ def to_workload(kind: str, source: WireWorkload, shared: Shared, keep: Callable[
         current_revision=shared.string(source.status.current_revision) if source.status else "",
         updates_from=_updates_from(source.spec, source.status),
         deletes_claims=_deletes_claims(source.spec),
+        gapless=kind == "Deployment" and _gapless(source.spec),
         uncreated=bool(source.status and source.status.has("ReplicaFailure", "True")),
         starts_within=_starts_within(source.spec),
         ordered=kind == "StatefulSet" and source.spec.pod_management_policy != "Parallel",
@@ -424,6 +430,23 @@ def _stalled(source: WireWorkload) -> bool:
     partition = strategy.rolling_update.partition if strategy is not None and strategy.rolling_update else None
     late = status is not None and status.has("Progressing", "False", "ProgressDeadlineExceeded")
     return source.spec.paused or late or bool(partition) or (strategy is not None and strategy.type == "OnDelete")
+
+
+def _gapless(spec: WorkloadSpec) -> bool:
+    """As the controller of Deployments rounds it for one replica: up what is added, down what is taken. Where both come
+    to nothing it takes the pod."""
+    strategy = spec.strategy or UpdateStrategy()
+    limits = strategy.rolling_update or RollingUpdate()
+    rolls = strategy.type in ("", "RollingUpdate") and not spec.paused
+    return rolls and _of_one(limits.max_surge) > 0 and _of_one(limits.max_unavailable) < 1
+
+
+def _of_one(limit: int | str | None) -> float:
+    """A limit of one replica, by default a quarter; NaN where it cannot be read."""
+    if limit is None or isinstance(limit, int):
+        return 0.25 if limit is None else limit
+    number = limit.removesuffix("%")
+    return int(number) / 100 if limit.endswith("%") and number.isdecimal() and len(number) < 9 else math.nan
 
 
 def _deletes_claims(spec: WorkloadSpec) -> bool:

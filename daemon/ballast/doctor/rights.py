@@ -109,6 +109,8 @@ def _of_evictions(settings: Settings) -> Iterator[Right]:
     taints = eviction.landing == "taint" or any(planner(name).whole_nodes for name in eviction.acting)
     if taints and settings.publishing.mode is not Mode.ON:
         yield Right("", "nodes", ("patch",))
+    if eviction.single == "restart":
+        yield Right("apps", "deployments", ("get", "patch"))
     if eviction.surge:
         yield Right("apps", "deployments", ("get",))
         yield Right("apps", "deployments/scale", ("get", "patch"))

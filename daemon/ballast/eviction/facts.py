@@ -173,6 +173,23 @@ class Facts:
             return None
         return None if top.key in self._set_elsewhere else top
 
+    def restarting(self, pod: Pod) -> Workload | None:
+        """The Deployment whose rollout replaces its only pod once another is Ready.
+
+        None where the new pod could not start beside the old one, for a volume that only one node may have.
+        """
+        chain = self.chain(pod)
+        top = chain[-1] if chain else None
+        if top is None or top.owner is not None or not top.gapless or top.replicas != 1 or pod.finished:
+            return None
+        return top if self._shared_claims.issuperset(pod.template.claims) else None
+
+    @cached_property
+    def _shared_claims(self) -> frozenset[tuple[str, str]]:
+        """Claims, as (namespace, name), that pods on several nodes may use at once."""
+        claims = self.attachments.claims or ()
+        return frozenset((claim.namespace, claim.name) for claim in claims if claim.shared)
+
     def budgets(self, pod: Pod) -> tuple[DisruptionBudget, ...]:
         """Those whose selector matches it."""
         listed = self._budgets.get(pod.namespace)

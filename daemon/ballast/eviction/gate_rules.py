@@ -103,3 +103,4 @@ class GateRules:
     kept_off: bool = False
     moves: bool = True
     surge: bool = False
+    restart: bool = False

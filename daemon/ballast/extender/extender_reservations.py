@@ -8,7 +8,8 @@ import numpy as np
 from ballast.base.clock import Clock
 from ballast.base.metrics import Metrics
 from ballast.cluster.objects import wire
-from ballast.model.pod import Pod
+from ballast.model.marks import RESTARTED_FOR
+from ballast.model.pod import Pod, move_of
 from ballast.model.shape import Shape
 from ballast.placement.assumed_pods import AssumedPods
 from ballast.placement.choice import NEUTRAL
@@ -104,6 +105,8 @@ class ExtenderReservations:
         if self.idle or self._assumed.waiting(pod.uid) is not None or self._assumed.shown_bound(pod.uid):
             return False
         owner = next((owner.uid for owner in pod.owner_references or () if owner.controller), "")
+        move = (pod.annotations or {}).get(RESTARTED_FOR)
+        owner = move_of(pod.namespace, move) if owner and move else owner
         return any(reservation.holder in (owner, pod.uid) for reservation in self.active())
 
     def prefer(self, uid: str, named: Named) -> Priorities | None:
@@ -154,7 +157,7 @@ class ExtenderReservations:
         if pod.finished or pod.deleting:
             self._reservations.gone(pod.uid)
         elif pod.node and not self._assumed.shown_bound(pod.uid):
-            self._reservations.bound(pod.uid, pod.owner.uid if pod.owner else "", pod.node)
+            self._reservations.bound(pod.uid, pod.maker, pod.node)
 
     def note_gone(self, uid: str) -> None:
         """With the lock held: a pod is no more."""
@@ -166,5 +169,5 @@ class ExtenderReservations:
 
 
 def controller(pod: Pod | None) -> str:
-    """The UID of what would create it again, empty without one."""
-    return pod.owner.uid if pod and pod.owner and pod.owner.controller else ""
+    """What would create it again, empty without one."""
+    return pod.maker if pod and pod.owner and pod.owner.controller else ""

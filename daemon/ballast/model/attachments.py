@@ -12,6 +12,9 @@ from ballast.model.template import NodeTerm
 
 NO_PROVISIONER: Final = "kubernetes.io/no-provisioner"
 
+SHARED_MODES = frozenset(("ReadWriteMany", "ReadOnlyMany"))
+"""Access modes with which pods on several nodes may use a volume."""
+
 
 class VolumeClaim(msgspec.Struct, frozen=True, gc=False):
     """A PersistentVolumeClaim."""
@@ -30,6 +33,11 @@ class VolumeClaim(msgspec.Struct, frozen=True, gc=False):
     """The node that its volume is being provisioned for."""
     selective: bool = False
     """Whether it asks for volumes of some labels only."""
+
+    @property
+    def shared(self) -> bool:
+        """Whether pods on several nodes may use it at once."""
+        return not SHARED_MODES.isdisjoint(self.access_modes)
 
 
 class PersistentVolume(msgspec.Struct, frozen=True, gc=False):

@@ -62,6 +62,9 @@ MIRROR = "kubernetes.io/config.mirror"
 DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
 """The annotation by which a ReplicaSet chooses which pods it deletes first: those with the lowest number."""
 
+RESTARTED_FOR = "ballast.dev/restarted-for"
+"""The annotation of a pod template that was restarted so that a pod moves: the UID of that pod, whatever the prefix."""
+
 
 def job_kind(kind: str) -> bool:
     """Whether pods of such an owner run to an end."""

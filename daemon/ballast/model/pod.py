@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 import msgspec
 
+from ballast.model.marks import RESTARTED_FOR
 from ballast.model.shape import Shape
 from ballast.model.template import PLAIN, Template
 
@@ -62,6 +63,15 @@ class Pod(msgspec.Struct, frozen=True, gc=False):
     """Seconds that it may take to end."""
 
     @property
+    def maker(self) -> str:
+        """Whose next pod it is: of the move for which its template was restarted, else the UID of its owner; "" without
+        one. Others' namespaces cannot name a move of this one."""
+        if self.owner is None:
+            return ""
+        move = self.annotations.get(RESTARTED_FOR)
+        return move_of(self.namespace, move) if move else self.owner.uid
+
+    @property
     def promised(self) -> str:
         """The node that it is nominated to, while it is on none."""
         return "" if self.node or self.finished or self.deleting or self.gated else self.nominated
@@ -81,3 +91,8 @@ class Pod(msgspec.Struct, frozen=True, gc=False):
     def finished(self) -> bool:
         """Whether all its containers have ended for good."""
         return self.phase in FINISHED
+
+
+def move_of(namespace: str, uid: str) -> str:
+    """The move for which a template is restarted: that of the pod of this UID."""
+    return f"{namespace}/{uid}"

@@ -29,6 +29,8 @@ class Workload(msgspec.Struct, frozen=True, gc=False):
     """An ordinal: its partition; 0 where pods are updated by deletion only, None where it is not known."""
     deletes_claims: bool = False
     """Whether a fall of its replicas deletes volume claims of the pods that go."""
+    gapless: bool = False
+    """Whether a rollout takes the only pod of a Deployment once another is available, and not before."""
     uncreated: bool = False
     """Whether its controller could not create all pods, such as for a quota."""
     ordered: bool = False

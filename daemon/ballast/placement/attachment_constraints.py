@@ -28,7 +28,6 @@ from ballast.model.template import NodeTerm
 from ballast.placement.node_constraints import holds
 
 Name: TypeAlias = tuple[str, str]
-_SHARED = frozenset(("ReadWriteMany", "ReadOnlyMany"))
 _ALONE = "ReadWriteOncePod"
 
 
@@ -136,7 +135,7 @@ class AttachmentConstraints:
         """By the other pods that use the claim."""
         mask = np.ones(len(self._nodes), bool)
         rows = [row for row, count in self._holders.get((claim.namespace, claim.name), Counter()).items() if count]
-        if not rows or not _SHARED.isdisjoint(claim.access_modes) or not claim.access_modes:
+        if not rows or claim.shared or not claim.access_modes:
             return mask
         alone = len(rows) > 1 or _ALONE in claim.access_modes
         mask[:] = False

@@ -6,7 +6,7 @@ from enum import StrEnum
 
 import msgspec
 
-from ballast.model.pod import Pod
+from ballast.model.pod import Pod, move_of
 from ballast.model.shape import Shape
 from ballast.placement.assumed_pods import AssumedPods
 from ballast.placement.fleet_model import FleetModel, Held
@@ -36,7 +36,7 @@ class Reservation:
     """namespace/name for people: the pod that waits, or the pod that was evicted."""
 
     holder: str
-    """The UID of the pod that waits, or of the controller whose next pod is the replacement."""
+    """The UID of the pod that waits, or the `maker` whose next pod is the replacement."""
 
     shape: Shape
     until: float
@@ -166,19 +166,19 @@ def with_promises(pods: Sequence[Pod], reservations: Iterable[Reservation]) -> S
         return pods
     shown, like = list[Pod](), dict[str, Pod]()
     for pod in pods:
-        owner = pod.owner.uid if pod.owner is not None and pod.owner.controller else ""
+        owner = pod.maker if pod.owner is not None and pod.owner.controller else ""
         holder = pod.uid if pod.uid in promised else owner
+        if (moves := move_of(pod.namespace, pod.uid)) in promised:
+            like.setdefault(moves, pod)
         if holder in promised:
             like[holder] = pod
             if promised[holder] and not (pod.node or pod.finished or pod.deleting or pod.gated):
                 node = promised[holder].pop().node
                 pod = msgspec.structs.replace(pod, nominated=pod.nominated or node)
         shown.append(pod)
-    for holder, missing in promised.items():
-        for reservation in missing:
-            if reservation.purpose is Purpose.REPLACEMENT and holder in like:
-                shown.append(_expected(like[holder], reservation))
-    return shown
+    missing = (reservation for reservations in promised.values() for reservation in reservations)
+    expected = (each for each in missing if each.purpose is Purpose.REPLACEMENT and each.holder in like)
+    return [*shown, *(_expected(like[reservation.holder], reservation) for reservation in expected)]
 
 
 def _expected(sibling: Pod, reservation: Reservation) -> Pod:

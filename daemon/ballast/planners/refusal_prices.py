@@ -40,7 +40,10 @@ _LINES: Mapping[str, tuple[Way, ...]] = {
     ),
     "resource-claims": (Way("RESOURCE_CLAIMS=allow", lambda rules: replace(rules, refuse_resource_claims=False)),),
     "without-pdb": (Way("WITHOUT_PDB=allow", lambda rules: replace(rules, needs_budget=False)),),
-    "single-replica": (Way("MIN_REPLICAS=1", lambda rules: replace(rules, min_replicas=1)),),
+    "single-replica": (
+        Way("SINGLE=restart", lambda rules: replace(rules, restart=True)),
+        Way("MIN_REPLICAS=1", lambda rules: replace(rules, min_replicas=1)),
+    ),
     "min-ready": (Way("MAX_UNAVAILABLE=50%", lambda rules: replace(rules, max_unavailable=percent(50))),),
     "min-age": (Way("MIN_POD_AGE=0s", lambda rules: replace(rules, min_pod_age=0.0)),),
 }

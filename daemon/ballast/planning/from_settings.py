@@ -35,6 +35,7 @@ def rules_of(settings: Settings, planner: str = "") -> GateRules:
         min_replicas=eviction.min_replicas,
         confirmations=eviction.confirmations,
         surge=eviction.surge,
+        restart=eviction.single == "restart",
         kept_off=eviction.landing == "taint",
         max_unknown=settings.publishing.max_unknown,
         priority_below=eviction.priority_below,

@@ -188,6 +188,9 @@ class EvictionSettings(SettingsPart):
     """What decides where replacements go. extender: Ballast, which schedulers ask. taint: the node of an evicted pod is
     tainted PreferNoSchedule until the replacement is bound. none: nothing, so only nodes at 0.9 are relieved."""
 
+    single: Expert[Literal["refuse", "restart"]] = "refuse"
+    """Whether the only pod of a Deployment is moved by a rollout restart, which takes it once another is Ready."""
+
     surge: Expert[bool] = False
     """Whether pods of Deployments are moved by one more replica that becomes Ready first."""
 

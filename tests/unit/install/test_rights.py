@@ -256,6 +256,15 @@ def test_surge_scales_deployments_and_marks_the_pod_that_goes(helm: Helm) -> Non
     assert more == scales | everywhere(("patch",), "pods")
 
 
+def test_single_replicas_are_restarted_only_where_a_policy_narrows_what_may_be_changed(helm: Helm) -> None:
+    values = modes("off", "off", "on")
+    values["settings"]["eviction"]["single"] = "restart"
+    more = granted(helm.template(values), "ballast") - (READS | OWN | LEASE | EVICTION_READS | EVICTS)
+    assert more == everywhere(("get", "patch"), "apps/deployments")
+    bare = granted(helm.template({**values, "admissionPolicy": {"enabled": False}}), "ballast")
+    assert not {grant for grant in bare if grant[1] == "apps/deployments" and grant[3] == "patch"}
+
+
 def test_publishing_adds_node_patches_and_events(helm: Helm) -> None:
     manifests = helm.template({"settings": {**modes("on", "off", "off")["settings"]}})
     assert granted(manifests, "ballast") == READS | OWN | LEASE | PUBLISHES
@@ -298,7 +307,7 @@ def test_the_chart_gives_what_the_doctor_asks_for(helm: Helm, mode: str, tmp_pat
     values = modes(mode, mode, mode)
     values["settings"]["power"]["policies"] = POWER["settings"]["power"]["policies"]
     values["settings"]["batch"] = {"mode": mode}
-    values["settings"]["eviction"] |= {"landing": "taint", "surge": True, "nominate": True}
+    values["settings"]["eviction"] |= {"landing": "taint", "surge": True, "single": "restart", "nominate": True}
     values["settings"]["http"] = {"metrics_auth": "kubernetes"}
     values["extender"] = {"token": {"create": False}}  # no pod mounts it here
     manifests = helm.template(values)

@@ -34,13 +34,15 @@ class EvictionEvents:
         self._count.labels(planner, "evicted").inc()
         node = facts.nodes.get(step.source)
         to = f", to go to {step.target}" if step.target else ""
+        how = "leaves" if step.rollout else "was evicted from"
+        to += f", by a restart of its {step.workload[1]}" if step.rollout and step.workload else ""
         self._emit(
             WriteTarget("Node", step.source, uid=node.uid if node else ""),
             "PodEvicted",
             f"{step.pod}{to}: {step.reason}",
         )
         if step.workload is not None:
-            moved = f"{step.pod} was evicted from {step.source}{to}: {step.reason}"
+            moved = f"{step.pod} {how} {step.source}{to}: {step.reason}"
             self._emit(_target(step.workload), "PodEvicted", moved)
 
     def report_refusal(self, planner: str, status: str, check: str) -> None:

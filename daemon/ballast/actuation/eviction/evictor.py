@@ -13,6 +13,7 @@ from ballast.actuation.eviction.recorder import EvictionRecorder
 from ballast.actuation.eviction.records import SKEW, Running, StepRecord, StepStatus
 from ballast.actuation.eviction.replacement_reservations import ReplacementReservations
 from ballast.actuation.eviction.requests import EvictionResponse, answer, eviction, nomination
+from ballast.actuation.eviction.restart import Restarts, Rollout, restart
 from ballast.actuation.eviction.shadow import Shadow
 from ballast.actuation.eviction.surge import Surges
 from ballast.actuation.eviction.trial import TRIAL, UNTRIED, ReplacementTrial, Tried
@@ -23,6 +24,7 @@ from ballast.cluster.state import StateStore
 from ballast.cluster.write import WriteOutcome
 from ballast.cluster.writer import Writer
 from ballast.eviction.check_input import LOOKED_NOWHERE, Feasibility
+from ballast.eviction.checks.availability import restarting
 from ballast.eviction.checks.limits import own_rate
 from ballast.eviction.facts import Facts, leaving
 from ballast.eviction.gate import Gate
@@ -30,7 +32,7 @@ from ballast.eviction.history import History
 from ballast.eviction.misfit import misfit
 from ballast.eviction.recent_evictions import PastEviction
 from ballast.model.marks import EVICTION_UNDER_WAY, EVICTS_ITSELF
-from ballast.model.pod import Pod
+from ballast.model.pod import Pod, move_of
 from ballast.model.shape import Shape
 from ballast.model.snapshot import Snapshot
 from ballast.model.workload import Workload
@@ -96,6 +98,8 @@ class EvictorOptions:
     """Seconds that a replacement may take to be Ready."""
     nominate: bool = False
     """Whether `nominatedNodeName` of the waiting pods is set."""
+    restarts: Restarts | None = None
+    """Moves the only pods of Deployments by a rollout, where the rules say so."""
     trial: ReplacementTrial | None = None
     """Asks first whether the API server would take the replacement; None: nobody asks."""
 
@@ -275,8 +279,9 @@ class Evictor:
         refused = self._refused(move, pod, judge)
         if refused is not None:
             return self._report(running, refused)
-        deployment = judge.facts.surging(pod) if self._surges is not None else None
-        tried = self._replacement(move, pod, judge.facts) if acts and deployment is None else UNTRIED
+        rollout = self._rollout(pod, judge) if acts else None
+        deployment = judge.facts.surging(pod) if self._surges is not None and rollout is None else None
+        tried = self._replacement(move, pod, judge.facts, rollout) if acts and deployment is None else UNTRIED
         if tried.refusal is not None:
             return self._report(running, Attempt(move.pod, StepStatus.REFUSED, tried.refusal, "returnable"))
         probe = move.target is not None and not self._reserved.steered(pod.scheduler_name)
@@ -298,7 +303,7 @@ class Evictor:
         if acts and deployment is not None:
             return self._surge(running, step, pod, deployment, judge)
         if acts:
-            return self._evict(running, step, pod, waiting, judge, tried.comes or pod)
+            return self._evict(running, step, pod, waiting, judge, tried.comes or pod, rollout)
         past = past_eviction(step, running.kind, judge, imagined=True)
         self.recorder.record(past, pod)
         self._imagined.append(step)
@@ -314,11 +319,11 @@ class Evictor:
         waits = pod.owner is not None and pod.owner.uid in self._passed_over
         return Attempt(move.pod, StepStatus.REFUSED, PASSED_OVER) if waits else None
 
-    def _replacement(self, move: Move, pod: Pod, facts: Facts) -> Tried:
+    def _replacement(self, move: Move, pod: Pod, facts: Facts, rollout: Rollout | None) -> Tried:
         """What would come for the pod. Its workload rests where it could not be created, or would not fit."""
-        if self.options.trial is None or pod.owner is None or pod.finished:
-            return UNTRIED
-        tried = self.options.trial.replacement(pod, PATIENCE)
+        tried = UNTRIED if rollout is None else Tried(rollout.problem)
+        if tried.refusal is None and self.options.trial is not None and pod.owner is not None and not pod.finished:
+            tried = self.options.trial.replacement(pod, PATIENCE)
         if tried.comes is not None:
             aims = [node for name, node in facts.nodes.items() if move.target in (None, name)]
             fits = self._reserved.extender.fits
@@ -340,10 +345,25 @@ class Evictor:
         self.recorder.record(past, pod)
         return StepTried(running, Attempt(step.pod, SURGING))
 
+    def _rollout(self, pod: Pod, judge: Gate) -> Rollout | None:
+        """The Deployment whose rollout is to replace its only pod."""
+        restarts, deployment = self.options.restarts, restarting(judge.facts, judge.rules, pod)
+        return None if restarts is None or deployment is None else restarts.look(deployment)
+
     def _evict(
-        self, running: Running, step: StepRecord, pod: Pod, waiting: Sequence[Pod], judge: Gate, comes: Pod
+        self,
+        running: Running,
+        step: StepRecord,
+        pod: Pod,
+        waiting: Sequence[Pod],
+        judge: Gate,
+        comes: Pod,
+        rollout: Rollout | None,
     ) -> StepTried:
-        """Recorded, room held for what `comes`, evicted; in this order."""
+        """Recorded, room held for what `comes`, evicted, or replaced by a `rollout`; in this order."""
+        if rollout is not None:
+            move, uid = move_of(pod.namespace, pod.uid), rollout.deployment.uid
+            step = msgspec.structs.replace(step, owner=move, rollout=uid, before=rollout.before, besides=())
         running = msgspec.structs.replace(running, steps=(*running.steps, step))
         past = past_eviction(step, running.kind, judge)
         self.recorder.record(past, pod, running)
@@ -356,7 +376,10 @@ class Evictor:
         if self.options.nominate:
             for pod_waiting in waiting:
                 self._writer.submit(nomination(pod_waiting, step.source), deadline=self._writer.within(PATIENCE))
-        write = eviction(step, running.kind, self.options.prefix, self.options.grace_period)
+        if rollout is not None:
+            write = restart(step, rollout.version, running.kind)
+        else:
+            write = eviction(step, running.kind, self.options.prefix, self.options.grace_period)
         outcome = self._writer.submit(write, deadline=self._writer.within(PATIENCE))
         return self._outcome(running, step, pod, outcome, judge)
 
@@ -412,8 +435,8 @@ def prepare_step(
 ) -> StepRecord:
     """The step as it is written down; `pods` are those of a moment ago."""
     # A failed pod has been replaced already.
-    owner = pod.owner.uid if pod.owner and not pod.finished else ""
-    siblings = (sibling for sibling in pods if owner and sibling.owner is not None and sibling.owner.uid == owner)
+    owner = "" if pod.finished else pod.maker
+    siblings = (sibling for sibling in pods if owner and sibling.maker == owner)
     return StepRecord(
         pod=move.pod,
         uid=pod.uid,

@@ -43,8 +43,8 @@ class FollowedPods:
         for pod in pods if steps else ():
             if pod.uid in uids:
                 self.pods[pod.uid] = pod
-            if pod.owner is not None and pod.owner.uid in owners and not pod.finished:
-                self._owned.setdefault(pod.owner.uid, []).append(pod)
+            if pod.maker in owners and not pod.finished:
+                self._owned.setdefault(pod.maker, []).append(pod)
         self._taken = {step.replacement for step in steps if step.replacement} | {step.uid for step in steps}
 
     def enough(self, step: StepRecord) -> bool:
@@ -67,12 +67,21 @@ class FollowedPods:
         return chosen
 
 
-def follow_steps(plan: Running, watched: FollowedPods, *, now: float, ready_within: float) -> Followed:
-    """What became of the steps of the plan by `now`. `ready_within` is seconds, more where a step is more patient."""
+def follow_steps(
+    plan: Running,
+    watched: FollowedPods,
+    *,
+    now: float,
+    ready_within: float,
+    roll_back: Callable[[StepRecord], bool] = lambda step: True,
+) -> Followed:
+    """What became of the steps of the plan by `now`. `ready_within` is seconds, more where a step is more patient.
+
+    `roll_back` ends a rollout whose pod is late, and says whether nothing is left to be done for it.
+    """
     followed = Followed(plan)
-    steps = tuple(
-        _follow_step(_past(step, now), watched, followed, now, max(ready_within, step.patience)) for step in plan.steps
-    )
+    before = [_follow_step(_past(step, now), watched, followed, now) for step in plan.steps]
+    steps = tuple(_unless_late(step, watched, followed, now, ready_within, roll_back) for step in before)
     followed.plan = replace(plan, time=min(plan.time, now), steps=steps)
     followed.changed = steps != plan.steps
     if followed.late:
@@ -86,9 +95,7 @@ def _past(step: StepRecord, now: float) -> StepRecord:
     return replace(step, **ahead) if ahead else step
 
 
-def _follow_step(
-    step: StepRecord, watched: FollowedPods, followed: Followed, now: float, ready_within: float
-) -> StepRecord:
+def _follow_step(step: StepRecord, watched: FollowedPods, followed: Followed, now: float) -> StepRecord:
     started = tuple(
         uid for uid in step.starts if uid in step.started or (uid in watched.pods and watched.pods[uid].node)
     )
@@ -102,9 +109,11 @@ def _follow_step(
         if there and victim is not None and not victim.deleting:
             if now - step.time < UNSURE:
                 return step
-            failed = replace(step, status=StepStatus.FAILED, why=step.why or f"{step.pod} was not evicted")
-            followed.failed.append(failed)
-            return failed
+            if not step.rollout:
+                failed = replace(step, status=StepStatus.FAILED, why=step.why or f"{step.pod} was not evicted")
+                followed.failed.append(failed)
+                return failed
+        # The pod of a rollout stays until another is Ready: one that was not begun is late, and rolled back.
         step = replace(step, status=StepStatus.EVICTED, why="")
     if there and step.status is StepStatus.EVICTED:
         followed.leaving.append(step)
@@ -113,9 +122,25 @@ def _follow_step(
     step = _with_replacement(step, watched, followed, now)
     if step.open and not there and not step.replacement and watched.enough(step):
         return replace(step, status=StepStatus.READY, ready_at=now, why="its workload has as many pods as it wants")
-    if step.open and now - max(step.time, step.gone_at) > (ENDING if there else ready_within):
-        step = replace(step, status=StepStatus.STOPPED, why=_lateness(step, ready_within, there=there))
-        followed.late.append(step)
+    return step
+
+
+def _unless_late(
+    step: StepRecord,
+    watched: FollowedPods,
+    followed: Followed,
+    now: float,
+    ready_within: float,
+    roll_back: Callable[[StepRecord], bool],
+) -> StepRecord:
+    victim, patience = watched.pods.get(step.uid), max(ready_within, step.patience)
+    ends = victim is not None and not victim.finished and not step.rollout
+    if not step.open or now - max(step.time, step.gone_at) <= (ENDING if ends else patience):
+        return step
+    if step.status is StepStatus.RECORDED or (step.rollout and not roll_back(step)):
+        return step
+    step = replace(step, status=StepStatus.STOPPED, why=_lateness(step, patience, there=ends))
+    followed.late.append(step)
     return step
 
 
@@ -145,7 +170,8 @@ def _lateness(step: StepRecord, ready_within: float, *, there: bool) -> str:
     if not step.replacement:
         return f"no replacement of {step.pod} came within {ready_within:.0f} s"
     where = f" on {step.landed_on}" if step.landed_on else ""
-    return f"the replacement of {step.pod}{where} was not Ready within {ready_within:.0f} s"
+    back = ", so its rollout was rolled back" if step.rollout else ""
+    return f"the replacement of {step.pod}{where} was not Ready within {ready_within:.0f} s{back}"
 
 
 def _judge(
@@ -222,6 +248,8 @@ class PlanFollower:
     ) -> None:
         """`use` tells what pods use now."""
         self._use = ReplacementUse(use, evictor.options.window, evictor.options.lag)
+        restarts = evictor.options.restarts
+        self._roll_back = restarts.roll_back if restarts is not None else lambda step: True
         self._recorder, self._events, self._options = evictor.recorder, evictor.events, evictor.options
         self._reserved, self._clock = replacements, clock
 
@@ -240,7 +268,8 @@ class PlanFollower:
         followed_pods = FollowedPods(pods, self._recorder.plans, replicas)
         window = self._options.window + self._options.lag
         for plan in self._recorder.plans:
-            followed = follow_steps(plan, followed_pods, now=now, ready_within=self._options.ready_within)
+            within = self._options.ready_within
+            followed = follow_steps(plan, followed_pods, now=now, ready_within=within, roll_back=self._roll_back)
             self._update_reservations(followed)
             if not followed.plan.open:
                 _judge(followed, snapshot, now, window, self._options, self._use)

@@ -66,7 +66,11 @@ class StepRecord(msgspec.Struct, frozen=True, omit_defaults=True):
     """None where nothing steers the landing."""
     workload: WorkloadKey | None = None
     owner: str = ""
-    """The UID of what creates its replacement."""
+    """The `maker` of its replacement."""
+    rollout: str = ""
+    """The UID of the Deployment whose rollout replaces it; "" where it is evicted."""
+    before: str = ""
+    """What the template of that Deployment was marked with before."""
     scheduler: str = ""
     gain: float = 0.0
     reason: str = ""

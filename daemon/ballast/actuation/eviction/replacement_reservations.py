@@ -53,8 +53,8 @@ def all_bound(steps: Sequence[StepRecord], pods: Iterable[Pod]) -> bool:
     began = min((step.time for step in steps), default=0.0) - SKEW
     for pod in pods if missing else ():
         new = pod.node and not pod.deleting and pod.created >= began and pod.uid not in known
-        if new and pod.owner is not None and pod.owner.uid in missing:
-            missing[pod.owner.uid] -= 1
+        if new and pod.maker in missing:
+            missing[pod.maker] -= 1
     return all(count <= 0 for count in missing.values())
 
 

@@ -16,7 +16,14 @@ from ballast.cluster.objects.object_budget import WEIGHED, ObjectBudget
 from ballast.cluster.objects.templates import template_key, to_template
 from ballast.model.devices import ANNOTATIONS as DEVICE_ANNOTATIONS
 from ballast.model.load_limits import quantity
-from ballast.model.marks import DELETION_COST, EVICTION_UNDER_WAY, EVICTS_ITSELF, GANG_ANNOTATIONS, MIRROR
+from ballast.model.marks import (
+    DELETION_COST,
+    EVICTION_UNDER_WAY,
+    EVICTS_ITSELF,
+    GANG_ANNOTATIONS,
+    MIRROR,
+    RESTARTED_FOR,
+)
 from ballast.model.node import Node, Taint
 from ballast.model.pod import ORDINARY_GRACE, Owner, Pod
 from ballast.model.shape import ContainerShape, Shape, shape_of
@@ -62,7 +69,7 @@ def annotation_filter(prefix: str, *, foreign: Iterable[str] = ()) -> Callable[[
     """Which annotations are kept: keys under `prefix`/, what evictions and devices go by, and keys in `foreign`."""
     own = f"{prefix}/"
     known = (*FOREIGN_OPT_OUTS, *POD_NATURE, *DEVICE_ANNOTATIONS, DELETION_COST, *GANG_ANNOTATIONS)
-    others = frozenset((*known, EVICTS_ITSELF, EVICTION_UNDER_WAY, *foreign))
+    others = frozenset((*known, EVICTS_ITSELF, EVICTION_UNDER_WAY, RESTARTED_FOR, *foreign))
     return lambda key: key.startswith(own) or key in others
 
 

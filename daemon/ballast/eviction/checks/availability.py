@@ -1,7 +1,11 @@
 """Disruption budgets and the replicas of its workload."""
 
 from ballast.eviction.check_input import CheckInput, CheckResult, allow, refuse
+from ballast.eviction.facts import Facts
+from ballast.eviction.gate_rules import GateRules
 from ballast.model.marks import EVICTION_UNDER_WAY, EVICTS_ITSELF
+from ballast.model.pod import Pod
+from ballast.model.workload import Workload
 
 
 def without_pdb(case: CheckInput) -> CheckResult:
@@ -12,8 +16,8 @@ def without_pdb(case: CheckInput) -> CheckResult:
 
 def pdb(case: CheckInput) -> CheckResult:
     budgets = case.facts.budgets(case.pod)
-    if budgets and _surges(case):
-        return allow("one more replica is Ready first, so no disruption budget is spent")
+    if budgets and _follows(case):
+        return allow("its replacement is Ready first, so no disruption budget is spent")
     if len(budgets) > 1:
         names = " and ".join(budget.name for budget in budgets)
         return refuse(
@@ -38,8 +42,8 @@ def single_replica(case: CheckInput) -> CheckResult:
     counted = case.facts.counted(case.pod)
     if least <= 1:
         return allow("any number of replicas is enough")
-    if _surges(case):
-        return allow("one more replica is Ready first")
+    if _follows(case):
+        return allow("its replacement is Ready first")
     if EVICTS_ITSELF in case.pod.annotations:
         return allow(f"it has {EVICTS_ITSELF}: it ends once its replacement runs")
     if replicas is None:
@@ -118,5 +122,12 @@ def _broken(case: CheckInput) -> bool:
     return not case.pod.ready and len(budgets) == 1 and budgets[0].frees_unready
 
 
-def _surges(case: CheckInput) -> bool:
-    return case.rules.surge and case.facts.surging(case.pod) is not None
+def _follows(case: CheckInput) -> bool:
+    """Whether it goes only once its replacement is Ready."""
+    surges = case.rules.surge and case.facts.surging(case.pod) is not None
+    return surges or restarting(case.facts, case.rules, case.pod) is not None
+
+
+def restarting(facts: Facts, rules: GateRules, pod: Pod) -> Workload | None:
+    """The Deployment whose rollout moves its only pod, where the rules ask for that and it leaves no gap."""
+    return facts.restarting(pod) if rules.restart and rules.moves else None

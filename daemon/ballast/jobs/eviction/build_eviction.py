@@ -7,6 +7,7 @@ from ballast.actuation.eviction.evictor import Evictor, EvictorOptions
 from ballast.actuation.eviction.node_marks import EmptyNodes, LeavingTaints
 from ballast.actuation.eviction.plan_follower import PlanFollower
 from ballast.actuation.eviction.replacement_reservations import ReplacementReservations, ReservationService
+from ballast.actuation.eviction.restart import Restarts
 from ballast.actuation.eviction.surge import Surges
 from ballast.actuation.eviction.trial import ReplacementTrial
 from ballast.actuation.protected import Protected
@@ -74,6 +75,7 @@ def build(
             grace_period=eviction.grace_period,
             ready_within=eviction.ready_within,
             nominate=eviction.nominate,
+            restarts=Restarts(api, writer) if acts else None,
             trial=ReplacementTrial(api, writer, clock) if acts else None,
         ),
     )
