@@ -35,6 +35,9 @@ COMMANDS = {
         "Print the kubectl command that stops Ballast, or one part of it, from writing.",
     ),
     "resume": ("ballast.cli.pause:resume", "Print the kubectl command that lets Ballast write again."),
+    "version": ("ballast.cli.about:version", "Print the version."),
+    "help": ("ballast.cli.about:help_of", "Show the help of a command."),
+    "completion": ("ballast.cli.about:completion", "Print a script that completes commands and options."),
 }
 
 app = group(COMMANDS, add_completion=True, pretty_exceptions_enable=False)

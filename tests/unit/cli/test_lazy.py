@@ -147,6 +147,36 @@ def test_completion_can_be_installed() -> None:
     assert "--install-completion" in CliRunner().invoke(app, ["--help"]).output
 
 
+def test_the_version_is_a_command_too() -> None:
+    told = [CliRunner().invoke(app, [word]).output for word in ("version", "--version")]
+    assert told[0] == told[1]
+
+
+@pytest.mark.parametrize("command", ["", "plan", "plan relieve", "config check", "help", "experiment"])
+def test_help_of_a_command_is_what_the_command_says_of_itself(command: str) -> None:
+    told, own = (
+        CliRunner().invoke(app, words, prog_name="ballast")
+        for words in (["help", *command.split()], [*command.split(), "--help"])
+    )
+    assert (told.exit_code, told.output) == (0, own.output)
+
+
+def test_help_of_what_is_no_command_names_the_nearest() -> None:
+    result = CliRunner().invoke(app, ["help", "pln"])
+    assert result.exit_code == 2
+    assert "Did you mean plan" in result.output
+
+
+@pytest.mark.parametrize(
+    ("shell", "line"), [("bash", "complete -o"), ("zsh", "compdef"), ("fish", "complete --command")]
+)
+def test_a_completion_is_printed_for_each_shell(shell: str, line: str) -> None:
+    result = CliRunner().invoke(app, ["completion", shell], prog_name="ballast")
+    assert result.exit_code == 0
+    assert line in result.output
+    assert "_BALLAST_COMPLETE=complete_" in result.output
+
+
 def test_a_plugin_of_kubectl_is_named_as_it_is_called() -> None:
     code = "import sys; sys.argv = ['/bin/kubectl-ballast', '-h']; from ballast.cli.main import main; main()"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=HUNG)
