@@ -18,6 +18,7 @@ NOT_SHOWN: dict[str, Any] = {
     "schedule_problem": None,
     "falls": [],
     "increase": [],
+    "pledge": [],
 }
 NO_WATTS: dict[str, Any] = {"budget": "anchor", "load": None, "over": None, "unmet_demand": 0}
 NO_MORE_OF_A_FEED: dict[str, Any] = {"bound": None, "consumed": None}

@@ -329,6 +329,15 @@ Draw = tuple[float, float | None, float | None, float | None, int]
 PolicyState = Literal["STABLE", "PENDING_INCREASE", "PENDING_DECREASE"]
 
 
+class PowerPledge(Answer):
+    """What could be shed within a time, down to the minima."""
+
+    within: Literal["10s", "1m", "10m"]
+    watts: float
+    by_priority: Annotated[Mapping[str, float], Meta(description="watts by priority; lower ones give first")]
+    rests_on: Literal["meter", "declared"]
+
+
 class Policy(Answer):
     """One power policy: its feed, its state and its targets."""
 
@@ -370,6 +379,9 @@ class Policy(Answer):
     falls: Annotated[Sequence[PowerFall], Meta(description=f"newest first, at most {FALLS_KEPT}")]
     increase: Annotated[
         Sequence[RiseWindow], Meta(description="with increase: auto the windows it compares, once it knows the feed")
+    ]
+    pledge: Annotated[
+        Sequence[PowerPledge], Meta(description="what could be shed now; empty where watts are not known")
     ]
 
 

@@ -26,6 +26,7 @@ power = group(
             "Run the controller of the daemon over a recorded feed and show what it would have done.",
         ),
         "allocate": (f"{POWER}/allocate", "Split a change of the number of replicas between the targets of a policy."),
+        "pledge": ("ballast.cli.power.pledge:pledge", "Show what could be shed in 10 s, 1 min and 10 min."),
     },
-    help="Try out a power policy, offline.",
+    help="Try out a power policy, offline, and show what could be shed now.",
 )

@@ -110,7 +110,7 @@ def test_a_lazy_group_has_every_command(name: str) -> None:
     real = import_module(getattr(groups, name.upper()).partition(":")[0]).app
     listed = {path.partition(" ")[2] for path in ALL if path.startswith(f"{name} ")}
     there = set(get_command(real).commands)  # type: ignore[attr-defined]
-    assert listed - {"place"} == there, "place is a command of the lab"
+    assert listed - {"place", "pledge"} == there, "place is a command of the lab, and pledge imports less"
     lazy = get_command(GROUPS[name])
     context = lazy.make_context(name, [], resilient_parsing=True)
     assert [command for command in there if lazy.get_command(context, command) is None] == []  # type: ignore[attr-defined]

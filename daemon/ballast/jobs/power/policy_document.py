@@ -20,6 +20,7 @@ from ballast.answers.api import (
     Policy,
     PolicyState,
     PowerAction,
+    PowerPledge,
     RiseWindow,
     Target,
     TargetNeeds,
@@ -27,6 +28,7 @@ from ballast.answers.api import (
 from ballast.jobs.power import power_sentences
 from ballast.jobs.power.falls import Falls
 from ballast.jobs.power.tick_report import Action, IdleReason, TickReport
+from ballast.power.pledge import pledges
 from ballast.telemetry.feeds.budget_feed import Watts
 
 
@@ -112,9 +114,15 @@ class TargetRows:
 
 
 def policy_document(
-    report: TickReport, history: PolicyHistory, semantics: str, rows: TargetRows, *, shadow: bool
+    report: TickReport,
+    history: PolicyHistory,
+    semantics: str,
+    rows: TargetRows,
+    *,
+    shadow: bool,
+    interval: Fraction = Fraction(0),
 ) -> Policy:
-    """The newest report and the recent past."""
+    """The newest report and the recent past; `interval` are the seconds between ticks."""
     return Policy(
         name=report.policy.name,
         feed=Feed(
@@ -146,7 +154,31 @@ def policy_document(
         actions=list(history.actions),
         falls=[] if history.falls is None else history.falls.newest_first,
         increase=[RiseWindow(**asdict(price)) for price in report.inputs.prices],
+        pledge=_pledge(report, history, interval),
     )
+
+
+ENDS = 30.0
+"""Seconds in which pods end, where no fall has shown it: Kubernetes' grace period."""
+
+
+def _pledge(report: TickReport, history: PolicyHistory, interval: Fraction) -> list[PowerPledge]:
+    inputs = report.inputs
+    falls = [] if history.falls is None else history.falls.newest_first
+    took = max((fall.seconds_to_comply for fall in falls if fall.seconds_to_comply is not None), default=ENDS)
+    scaled = {name: each.running for name, each in inputs.autoscaled.items()}
+    # A fall is seen at the next tick; what it took to comply was counted from then on.
+    delay = Fraction(took) + interval
+    metered = inputs.learned is not None and report.policy.places.keys() <= inputs.learned.watts.keys()
+    return [
+        PowerPledge(
+            within=each.within,
+            watts=float(each.watts),
+            by_priority={str(priority): float(watts) for priority, watts in each.by_priority.items()},
+            rests_on="meter" if metered else "declared",
+        )
+        for each in pledges(report.policy, {**report.counts, **scaled}, inputs.participants.changeable, delay)
+    ]
 
 
 def _state(report: TickReport) -> PolicyState | None:

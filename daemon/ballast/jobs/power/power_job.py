@@ -251,7 +251,9 @@ class PowerJob:
 
     def _document(self, paused: str | None) -> Power:
         policies = [
-            policy_document(run.report, run.history, run.feed.semantics, rows, shadow=self._shadow)
+            policy_document(
+                run.report, run.history, run.feed.semantics, rows, shadow=self._shadow, interval=self._every
+            )
             for run, rows in zip(self.runs, self._rows, strict=True)
             if run.report is not None
         ]
