@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 from msgspec import UNSET, Meta, UnsetType, field
 
 from ballast.answers.api import NAMESPACED, UNIX, Answer, Loads, Numbers
+from ballast.answers.views import RefusalPrice
 
 Limits = Mapping[str, str | Sequence[str]]
 """By name; as in the settings."""
@@ -72,6 +73,9 @@ class Plan(Answer, kw_only=True):
     placed: Annotated[Sequence[str], Meta(description="waiting pods that would start")]
     empty: Annotated[Sequence[str] | UnsetType, Meta(description="nodes that are or become empty")] = UNSET
     concentration: Concentration | UnsetType = UNSET
+    prices: Annotated[
+        Mapping[str, RefusalPrice] | UnsetType, Meta(description="checks that alone keep pods on hot nodes")
+    ] = UNSET
     verdicts: Sequence[Verdict]
     sentence: str
 

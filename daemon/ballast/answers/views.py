@@ -7,6 +7,7 @@ from msgspec import Meta, field
 
 from ballast.answers.api import NAMESPACED, UNIX, Answer, Numbers
 from ballast.answers.ledger_answer import DryRunEffect
+from ballast.base.text import pods
 
 
 class FleetNames(Answer):
@@ -93,6 +94,10 @@ class RefusalPrice(Answer):
     pods: int
     load: Annotated[float, Meta(description="their shares of their nodes' most loaded resource, added up")]
     setting: Annotated[str, Meta(description="NAME=VALUE: a variable, or an annotation of the pods")]
+
+    def keeps(self, check: str) -> str:
+        """ "local-storage alone keeps 3 pods on hot nodes, 0.75 nodes' load"."""
+        return f"{check} alone keeps {pods(self.pods)} on hot nodes, {self.load:.2f} nodes' load"
 
 
 class CheckVerdict(Answer, omit_defaults=True):

@@ -2,14 +2,16 @@
 
 import shutil
 import textwrap
+from functools import partial
 from typing import Annotated
 
 import msgspec
 import typer
 
+from ballast.answers.evictions import Plan
 from ballast.base import log
 from ballast.base.clock import SystemClock
-from ballast.base.errors import UsageError
+from ballast.base.errors import BallastError, UsageError
 from ballast.base.metrics import Metrics
 from ballast.base.text import nearest
 from ballast.cli.observing.remote import find, settings_of
@@ -17,6 +19,7 @@ from ballast.cli.output import LiveOutput, LiveOutputOption
 from ballast.cli.place import ContextOption, KubeconfigOption, NamespaceOption, Place
 from ballast.cluster.client import connect
 from ballast.doctor.checks import CHECKS, WITHIN, examine
+from ballast.doctor.cluster_view import CheckNotPossible
 from ballast.doctor.evidence import PATIENCE, Evidence
 from ballast.doctor.finding import Report
 from ballast.settings import load
@@ -48,6 +51,7 @@ def doctor(
     log.configure("error", settings.log.format)
     api = connect(settings.cluster, Metrics(), PATIENCE)
     evidence = Evidence(settings, api, SystemClock())
+    evidence.plans = partial(_plans, place)
     try:
         report = examine(evidence, chosen, WITHIN)
     finally:
@@ -56,6 +60,13 @@ def doctor(
     typer.echo(output.text(msgspec.to_builtins(report), lambda: _text(report)))
     if report.failed:
         raise typer.Exit(1)
+
+
+def _plans(place: Place) -> list[Plan]:
+    try:
+        return msgspec.convert(find(place, PATIENCE).json("/api/v1/plans"), list[Plan])
+    except (BallastError, msgspec.ValidationError) as error:
+        raise CheckNotPossible(f"no running daemon shows its plans ({error})") from error
 
 
 def _text(report: Report) -> str:

@@ -63,6 +63,7 @@ CHECKS: Mapping[str, Check] = {
     "power-autoscalers": power.autoscalers,
     "budgets-unsatisfiable": eviction_needs.budgets_unsatisfiable,
     "eviction-landing": eviction_needs.landing,
+    "eviction-prices": eviction_needs.refusals,
     "extender-open": exposure.extender_open,
     "pod-usage": eviction_needs.pod_usage,  # the last two read every pod
     "scheduler-follows": following.scheduler_follows,

@@ -1,7 +1,7 @@
 """Checks of what evictions need: budgets, a scheduler that follows, pod usage, and labels that autoscalers ignore."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from ballast.doctor.cluster_view import CheckNotPossible, Document, part, text, title
 from ballast.doctor.evidence import PATIENCE, Evidence
@@ -56,6 +56,20 @@ def landing(evidence: Evidence) -> Iterator[Finding]:
     )
     fix = ("ballast profile extender", "BALLAST_EVICTION__LANDING=taint", "BALLAST_EVICTION__MODE=dry-run")
     yield Finding("eviction-landing", "warn", "extender", message, fix)
+
+
+def refusals(evidence: Evidence) -> Iterator[Finding]:
+    """Whether one check of evictions alone keeps pods on overloaded nodes, as the daemon's newest plan tells.
+
+    Found: a node is too loaded, and nothing may be moved off it for the sake of one check.
+    Fix: the line that lets these pods go, such as `BALLAST_EVICTION__LOCAL_STORAGE=allow`
+    """
+    if evidence.settings.eviction.mode is Mode.OFF:
+        raise CheckNotPossible("BALLAST_EVICTION__MODE is off")
+    kinds = {plan.kind: plan for plan in reversed(evidence.plans())}
+    for plan in kinds.values():
+        for check, price in plan.prices.items() if isinstance(plan.prices, Mapping) else ():
+            yield Finding("eviction-prices", "warn", check, f"{plan.kind}: {price.keeps(check)}", (price.setting,))
 
 
 _BALANCE = "balance-similar-node-groups"

@@ -1,12 +1,13 @@
 """What the checks go by, asked once each and only when a check needs it."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
+from ballast.answers.evictions import Plan
 from ballast.base.clock import Clock
 from ballast.base.errors import BallastError, ClusterError, TelemetryError
 from ballast.base.metrics import Metrics
@@ -65,6 +66,8 @@ class Evidence:
         self._metrics = Metrics()
         self._readings: dict[str, Reading] = {}
         self.at = _time(settings, clock)
+        self.plans: Callable[[], Sequence[Plan]] = _no_daemon
+        """The newest plans of evictions of the daemon that runs. Raises CheckNotPossible where none answers."""
 
     @cached_property
     def nodes(self) -> tuple[Node, ...]:
@@ -194,6 +197,10 @@ class Evidence:
         """Frees the connections."""
         if "source" in vars(self):
             self.source.close()
+
+
+def _no_daemon() -> Sequence[Plan]:
+    raise CheckNotPossible("no running daemon shows its plans")
 
 
 def _time(settings: Settings, clock: Clock) -> float:

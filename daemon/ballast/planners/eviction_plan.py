@@ -8,6 +8,7 @@ from typing import TypeAlias
 
 import numpy as np
 
+from ballast.answers.views import RefusalPrice
 from ballast.eviction.check_input import LOOKED_NOWHERE, Feasibility
 from ballast.eviction.checks.limits import scarcity
 from ballast.eviction.feasibility import ends_with_its_node, handed_over, may_empty, targets
@@ -99,6 +100,8 @@ class EvictionPlan:
     """The most pods of one workload on one node before and after, of workloads that have at least two."""
     note: str | None = None
     """Why the plan leaves something undone, beside its refusals."""
+    prices: Mapping[str, RefusalPrice] = field(default_factory=dict)
+    """What checks cost that alone keep pods on hot nodes, of a plan without steps; the most load first."""
 
 
 REPLACED_WITHIN = 60.0

@@ -50,11 +50,12 @@ _LINES: Mapping[str, tuple[Way, ...]] = {
 """Settings that lift a check, the part before the name left out. A check that has none may be lifted by annotation."""
 
 
-def refusal_prices(layout: Layout, gate: Gate, aims: Aims) -> dict[str, RefusalPrice]:
-    """By check, the most load first. Only pods count that another node could take; each line is tried on them."""
+def refusal_prices(layout: Layout, gate: Gate, aims: Aims, most: int | None = None) -> dict[str, RefusalPrice]:
+    """By check, the most load first. Only pods count that another node could take; each line is tried on them. Of the
+    pods on hot nodes `most` are looked at."""
     everywhere = np.ones(len(layout.nodes), bool)
     above: Bools = np.asarray(hot(layout.load, everywhere, thresholds_of(layout, aims)).any(axis=1))
-    rows = np.flatnonzero(layout.placed & layout.present & above[layout.on])
+    rows = np.flatnonzero(layout.placed & layout.present & above[layout.on])[:most]
     numbers = gate.screen(layout.pods[row] for row in rows.tolist())
     placement = standing_of(layout, gate.facts, gate.rules, aims.ceiling)
     kept: dict[str, list[int]] = {}

@@ -28,6 +28,7 @@ from ballast.planners.built_in import planner
 from ballast.planners.destinations import as_tried
 from ballast.planners.eviction_plan import EvictionPlan, make_plan
 from ballast.planners.explanation import explanation
+from ballast.planners.refusal_prices import refusal_prices
 from ballast.planning.moment import Moment, with_known_places
 from ballast.planning.request import (
     BatchRequest,
@@ -48,6 +49,9 @@ from ballast.telemetry.pod_usage import Homes, PodUsage, decode
 
 EXAMPLES = 5
 """Refused pods that are listed with their reason, for each check."""
+
+LOOKED_AT = 1000
+"""Pods on hot nodes that are asked what keeps them, in a plan that moves none."""
 
 
 def answer(request: Request[R]) -> R:
@@ -94,6 +98,9 @@ def _make_plans(request: PlansRequest) -> PlansResponse:
         aims = wish.aims if most is None else replace(wish.aims, max_moves=most)
         gate = Gate(facts, wish.rules, moment.history)
         plan = make_plan(wish.kind, arranged, gate, aims, examples=EXAMPLES, peak=peak)
+        if not plan.steps and plan.refused and planner(wish.kind).needs_confirmation:
+            unspent = Gate(facts, wish.rules, moment.history)
+            plan = replace(plan, prices=refusal_prices(arranged, unspent, aims, LOOKED_AT))
         plans.append(replace(plan, steps=()) if late else plan)
     return msgspec.structs.replace(_respond(tuple(plans), moment, usage), barren=in_words(facts.barren))
 

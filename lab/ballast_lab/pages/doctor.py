@@ -140,6 +140,7 @@ SEEN: Mapping[str, DaemonView] = {
     "power-autoscalers": DaemonView(("Degraded", "Limited", "Contended")),
     "budgets-unsatisfiable": DaemonView(("BudgetsUnsatisfiable",)),
     "eviction-landing": DaemonView(("LandingNotSteered",)),
+    "eviction-prices": DaemonView((), "It is asked: the check reads its newest plan, no condition tells it."),
     "extender-open": DaemonView((), "NetworkPolicies, which the daemon has no right to read."),
     "pod-usage": DaemonView(("PodUsageUnknown",)),
     "scheduler-follows": DaemonView((), "Where pods land beside where the labels point."),

@@ -10,7 +10,10 @@ import pytest
 from msgspec.structs import replace
 
 from ballast.actuation.eviction.replacement_reservations import ReplacementReservations
+from ballast.answers.evictions import Plan
 from ballast.cluster.watch import WATCH_SILENT
+from ballast.doctor.checks import examine
+from ballast.doctor.evidence import Evidence
 from ballast.eviction.gate import NAMES
 from ballast.planners.built_in import planner
 from ballast.planning.request import PlansRequest, PlansResponse
@@ -130,6 +133,22 @@ def test_a_dry_run_goes_on_from_what_it_would_have_moved(calm: Rig) -> None:
     hour = get(daemon, "/api/v1/ledger").json()["hours"][-1]
     assert hour["would_evict"] == len(planned)
     assert hour["would_spare_hot_node_minutes"] is not None
+
+
+def test_a_plan_that_moves_nothing_says_what_a_refusal_costs_and_so_does_the_doctor(calm: Rig) -> None:
+    daemon = evicting(calm, EVICTION__PLANNERS="relieve", EVICTION__MIN_REPLICAS="50", EVICTION__SINGLE="restart")
+    told = evict(daemon)
+    [plan] = get(daemon, "/api/v1/plans").json()
+    [(check, price)] = plan["prices"].items()
+    assert (check, price["setting"]) == ("single-replica", "BALLAST_EVICTION__MIN_REPLICAS=1")
+    words = f"single-replica alone keeps {price['pods']} pods on hot nodes, {price['load']:.2f} nodes' load"
+    assert f"{words}: BALLAST_EVICTION__MIN_REPLICAS=1" in told
+    evidence = Evidence(daemon.context.settings, daemon.context.api, calm.clock)
+    shown = get(daemon, "/api/v1/plans").content
+    evidence.plans = lambda: msgspec.json.decode(shown, type=list[Plan])
+    [finding] = examine(evidence, ["eviction-prices"]).findings
+    assert (finding.status, finding.subject, finding.fix) == ("warn", check, (price["setting"],))
+    assert finding.message == f"relieve: {words}"
 
 
 MILD = {"EVICTION__HIGH": "0.7", "EVICTION__LOW": "0.65", "EVICTION__TARGET_HIGH": "0.7", "EVICTION__COOLDOWN": "1s"}

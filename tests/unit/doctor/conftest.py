@@ -1,13 +1,14 @@
 """A simulated cluster to be examined."""
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from ballast.answers.evictions import Plan
 from ballast.base.clock import SystemClock
 from ballast.base.metrics import Metrics
 from ballast.cluster.client import connect
@@ -26,11 +27,14 @@ class Patient:
 
     cluster: EmbeddedCluster
     environment: dict[str, str]
+    plans: Callable[[], list[Plan]] | None = None
+    """Of the daemon that runs."""
 
     def examine(self, *only: str, within: float = math.inf, **more: str) -> Report:
         settings = load(self.environment | {f"BALLAST_{name}": value for name, value in more.items()})
         api = connect(settings.cluster, Metrics())
         evidence = Evidence(settings, api, SystemClock())
+        evidence.plans = self.plans or evidence.plans
         try:
             return examine(evidence, only, within)
         finally:

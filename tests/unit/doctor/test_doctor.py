@@ -52,6 +52,7 @@ NOT_THERE = {
     "power-targets",
     "power-autoscalers",
     "eviction-landing",
+    "eviction-prices",
     "extender-open",
     "scheduler-follows",
 }

@@ -3,9 +3,12 @@
 import json
 from collections.abc import Callable, Mapping
 
+import msgspec
 import pytest
 import yaml
 
+from ballast.answers.evictions import Plan
+from ballast.answers.views import RefusalPrice
 from ballast.doctor.checks import CHECKS
 from ballast.publishing.scheduler_profiles import crane_profile, extender_profile, labels_profile, trimaran_profile
 from tests.unit.doctor.conftest import Patient, wrong
@@ -53,6 +56,14 @@ def missing_right(patient: Patient) -> Settings:
 
 def missing_right_to_evict(patient: Patient) -> Settings:
     patient.cluster.faults.kube_forbidden("create", "pods/eviction")
+    return EVICTING
+
+
+def keeping(patient: Patient) -> Settings:
+    price = RefusalPrice(3, 0.75, "BALLAST_EVICTION__LOCAL_STORAGE=allow")
+    plan = {"id": "1", "time": 1.0, "mode": "on", "kind": "relieve", "steps": [], "before": {}, "after": {},
+            "refused": {}, "placed": [], "verdicts": [], "sentence": "", "prices": {"local-storage": price}}  # fmt: skip
+    patient.plans = lambda: [msgspec.convert(msgspec.to_builtins(plan), Plan)]
     return EVICTING
 
 
@@ -160,6 +171,7 @@ MADE: Mapping[str, tuple[str, Seed]] = {
     "two autoscalers of one target": ("power-autoscalers", two_autoscalers),
     "a budget that allows nothing": ("budgets-unsatisfiable", strict_budget),
     "evictions that nobody steers": ("eviction-landing", unsteered),
+    "a check that keeps hot pods": ("eviction-prices", keeping),
     "an extender that is open to all": ("extender-open", open_extender),
 }
 

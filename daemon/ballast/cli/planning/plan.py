@@ -14,9 +14,9 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from ballast.answers.views import RefusalPrice
 from ballast.base import log
 from ballast.base.errors import UsageError
-from ballast.base.text import pods as pods_in_words
 from ballast.cli.observing.remote import daemons_plan, find
 from ballast.cli.output import LiveOutput, LiveOutputOption
 from ballast.cli.place import ContextOption, NamespaceOption, Place
@@ -222,8 +222,7 @@ def _print_refusals(console: Console, plan: Mapping[str, Any]) -> None:
         counts = (f"{check} {count}" for check, count in plan["refused"].items())
         console.print(f"refused pods by check: {', '.join(counts)}")
     for check, price in plan.get("prices", {}).items():
-        what = f"{pods_in_words(price['pods'])} on hot nodes, {price['load']:.2f} nodes' load"
-        console.print(f"{check} alone keeps {what}: {price['setting']}")
+        console.print(f"{RefusalPrice(**price).keeps(check)}: {price['setting']}")
 
 
 NO_PEAK = "no_peak"

@@ -64,7 +64,10 @@ def plan_sentence(plan: EvictionPlan, attempts: Sequence[Attempt], *, acts: bool
     note = f"; {plan.note}" if plan.note else ""
     if not plan.steps:
         waits = next((refusal.reason for refusal in plan.refusals if refusal.check == "window"), "")
-        return f"{plan.kind}: nothing to move{_refused(plan.refused)}" + (f"; {waits}" if waits else "") + note
+        costs = [f"; {price.keeps(check)}: {price.setting}" for check, price in plan.prices.items()][:1]
+        return "".join(
+            [f"{plan.kind}: nothing to move{_refused(plan.refused)}", f"; {waits}" if waits else "", *costs, note]
+        )
     done = sum(attempt.permitted for attempt in attempts)
     verb = "evicted" if acts else "would evict"
     first_starts = sum(attempt.status == SURGING for attempt in attempts)

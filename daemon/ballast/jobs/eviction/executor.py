@@ -171,6 +171,7 @@ def plan_document(
         placed=plan.placed,
         empty=UNSET if plan.empty is None else plan.empty,
         concentration=Concentration(*plan.concentration),
+        prices=plan.prices or UNSET,
         verdicts=tried + refused,
         sentence=sentence,
     )

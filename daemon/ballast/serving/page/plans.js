@@ -56,6 +56,7 @@ function drawPlan() {
   box.replaceChildren(
     element("div", { class: "card" }, element("div", { class: "title" }, element("h3", {}, KINDS[plan.kind] || plan.kind), tag(dry ? "dry-run" : "on", plan.mode)),
       element("p", { class: "waiting" }, plan.sentence || ""), element("p", { class: "soft" }, `Plan ${plan.id}, ${ago(Math.max(0, now() - plan.time))} ago.${dry ? " Dry-run: no pod is evicted." : ""}`),
+      ...Object.entries(plan.prices || {}).map(([check, price]) => element("p", { class: "price" }, `${plainly(check)} alone keeps ${count(price.pods, "pod")} on hot nodes, ${price.load.toFixed(2)} nodes' load: `, element("code", {}, price.setting))),
       ...(placed.length ? [element("p", {}, `Would start: ${placed.slice(0, 20).join(", ")}${placed.length > 20 ? ` and ${number(placed.length - 20)} more` : ""}.`)] : [])),
     element("div", { class: "split even" },
       element("div", { class: "card" }, element("h3", {}, "From hot to cool"), ...(pairs.length ? [arrows(pairs, name => loads?.get(name) ?? null)] : [nothing(plan.steps.length ? "The scheduler chooses where these pods land." : "Nothing moves.")]), element("h3", {}, "Load between nodes, in points"), effect(plan)),

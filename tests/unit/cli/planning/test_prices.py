@@ -32,7 +32,7 @@ FORMS: dict[str, tuple[list[Json], tuple[str, ...], str, str]] = {
         "BALLAST_EVICTION__LOCAL_STORAGE=allow",
     ),
     "a directory of its node": (keeping(STATEFUL, hostPath={"path": "/d"}), (), "local-storage", ANNOTATED),
-    "a single replica": (alone(), (), "single-replica", "BALLAST_EVICTION__MIN_REPLICAS=1"),
+    "a single replica": (alone(), (), "single-replica", "BALLAST_EVICTION__SINGLE=restart"),
     "no budget": (
         deployment({"x-new": ("n1", "n2", "n3")}),
         ("--set", "without_pdb=refuse"),
