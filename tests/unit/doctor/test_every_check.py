@@ -62,7 +62,8 @@ def missing_right_to_evict(patient: Patient) -> Settings:
 def keeping(patient: Patient) -> Settings:
     price = RefusalPrice(3, 0.75, "BALLAST_EVICTION__LOCAL_STORAGE=allow")
     plan = {"id": "1", "time": 1.0, "mode": "on", "kind": "relieve", "steps": [], "before": {}, "after": {},
-            "refused": {}, "placed": [], "verdicts": [], "sentence": "", "prices": {"local-storage": price}}  # fmt: skip
+            "refused": {}, "placed": [], "verdicts": [], "sentence": "",
+            "prices": {"local-storage": price}}  # fmt: skip
     patient.plans = lambda: [msgspec.convert(msgspec.to_builtins(plan), Plan)]
     return EVICTING
 

@@ -109,7 +109,7 @@ class Fleet:
             yield "gone"
 
 
-@pytest.mark.parametrize("number", [6, 12, 24])
+@pytest.mark.parametrize("number", [6, 12, 24, pytest.param(60, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("versioned", [True, False])
 def test_nothing_is_moved_to_a_node_that_will_be_drained(number: int, versioned: bool) -> None:
     fleet = Fleet(number, Random(number), versioned)
