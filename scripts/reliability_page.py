@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Writes docs/reliability.md from the tables of the judge of faults and what it found (docs/reliability.json).
 
-With --check only tells whether it is up to date.
+With --check only tells whether it is up to date; with --of FILE only prints the table of what a run has recorded.
 """
 
 from __future__ import annotations
@@ -43,10 +43,11 @@ Ballast changes a cluster, so it has to keep its promises when it dies in the mi
 kube-scheduler. A forwarder between each daemon and the API server holds one chosen write, either *before* it arrives or
 *after* it was done and before its answer comes back. Then the fault is done. No test hook is in the product. Afterwards
 the judge reads the audit log of the API server, which has the body and the answer of every write, and checks each
-promise below.
+promise below. Each cell also asks that Ballast acts again: once the fault is over and all is done, the part is given
+something to do once more, and has done it within 60 s. Evictions after `cut` and `one-way` are not asked: they rest.
 
-`make test-faults` runs a sample, `make test-faults ARGS=` all cells. The seed is printed; the same seed chooses the
-same cells in the same order.
+`make test-faults` runs a sample, `make test-faults ARGS=` all cells; each night `kill` is run in all of them, and 60
+others are drawn. The seed is printed; the same seed chooses the same cells in the same order.
 """
 _NOT = """## What this does not show
 
@@ -114,6 +115,9 @@ def _count(run: Mapping[str, counts.Count], part: str, kind: str, fault: str) ->
 
 def main() -> int:
     """Writes the page, or compares it."""
+    if "--of" in sys.argv:
+        sys.stdout.write("\n".join(_results(counts.read(Path(sys.argv[sys.argv.index("--of") + 1])))))
+        return 0
     text = page(counts.read(FOUND))
     if "--check" not in sys.argv:
         PAGE.write_text(text, encoding="utf-8")

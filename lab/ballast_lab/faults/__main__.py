@@ -150,7 +150,8 @@ def _each(lanes: Sequence[Lane], work: Callable[[Lane], object]) -> None:
 
 def _tell(outcome: Outcome) -> None:
     how = "ok" if outcome.reached and not outcome.problem else "NOT REACHED" if not outcome.problem else "PROBLEM"
-    print(f"{outcome.cell}: {how}, {outcome.ended - outcome.began:.1f} s {outcome.problem}", flush=True)
+    again = "" if outcome.again is None else f", acts again in {outcome.again:.1f} s"
+    print(f"{outcome.cell}: {how}, {outcome.ended - outcome.began:.1f} s{again} {outcome.problem}", flush=True)
 
 
 def _record(path: Path, outcomes: Sequence[Outcome], broken: Sequence[Broken], seed: int) -> None:
@@ -172,7 +173,9 @@ def _report(outcomes: Sequence[Outcome], broken: Sequence[Broken], events: int, 
     problems = [each for each in outcomes if each.problem or not each.reached]
     print(
         f"{len(outcomes)} runs of {len(reached)} cells, {sum(each.kills for each in outcomes)} kills, "
-        f"{events} writes judged, {len(broken)} broken promises, {len(problems)} without an end; {folder}"
+        f"{events} writes judged, {len(broken)} broken promises, {len(problems)} without an end; "
+        f"{sum(each.again is not None for each in outcomes)} acted again, the slowest after "
+        f"{max((each.again or 0.0 for each in outcomes), default=0.0):.0f} s; {folder}"
     )
     for each in broken:
         print(f"BROKEN {each.promise}: {each.what}")

@@ -19,6 +19,12 @@ if TYPE_CHECKING:
 _SHORT = 4.0
 """Seconds of a pause, delay or cut that no Lease runs out in."""
 
+_GAP = 10.0
+"""Seconds without samples, after which no load is known."""
+
+_AGAIN = 60.0
+"""Seconds after a fault within which what is asked of a part is done."""
+
 
 class Fault:
     """`act` in the forwarder's thread while the write is held; `finish` in the lane's, until there is a leader."""
@@ -42,6 +48,10 @@ class Fault:
 
     def finish(self, lane: Lane, victim: Replica) -> None:
         """Nothing to do."""
+
+    def again(self, part: str) -> float | None:
+        """Seconds after its end within which the part acts again; None where it rests for longer than a cell."""
+        return _AGAIN
 
 
 class Kill(Fault):
@@ -146,6 +156,30 @@ class Cut(Fault):
         time.sleep(_SHORT)
         victim.forwarder.heal()
 
+    def again(self, part: str) -> float | None:
+        """Evictions rest while more than 5 % of the requests of five minutes failed."""
+        return None if part == "eviction" else _AGAIN
+
+
+class OneWay(Cut):
+    name, about = "one-way", f"requests arrive, and no answer comes back for {_SHORT:g} s"
+
+    def act(self, lane: Lane, victim: Replica) -> Then:
+        victim.forwarder.mute()
+        return Then.GO_ON
+
+
+class Gap(Fault):
+    name, about = "gap", f"no exporter answers Prometheus for {_GAP:g} s, so that no load is known"
+
+    def act(self, lane: Lane, victim: Replica) -> Then:
+        lane.part.measured(False)
+        return Then.GO_ON
+
+    def finish(self, lane: Lane, victim: Replica) -> None:
+        time.sleep(_GAP)
+        lane.part.measured(True)
+
 
 class Split(Cut):
     name, about = "split", "no connection until another one leads and has finished"
@@ -246,6 +280,17 @@ class SecondRelease(Fault):
         lane.end_second_release()
 
 
+class OtherRelease(SecondRelease, Upgrade):
+    name, about = "other-release", "another Ballast, of another version (`--other`), does the same beside this one"
+
+    def gear(self) -> Gear:
+        return Gear()
+
+    def act(self, lane: Lane, victim: Replica) -> Then:
+        lane.second_release(Gear(source=self.source))
+        return Then.GO_ON
+
+
 class Shared(Fault):
     """Hits all lanes at once: `hold` is set by who makes it happen, and waits until it is over."""
 
@@ -265,8 +310,18 @@ class Shared(Fault):
 
 APISERVER = Shared("api-server", "SIGKILL of the API server, and its restart")
 ETCD = Shared("etcd", "compaction up to now, SIGKILL of etcd, and its restart")
+SLOW_ETCD = Shared("slow-etcd", "etcd lives, and works for a fifth of the time alone, for 15 s")
 _ALL: tuple[Fault, ...] = (
     *(Kill(), Pause(), Freeze(), Cut(), Split(), Delay(), Drip(), RetryAfter(), Rollback(), APISERVER, ETCD),
-    *(Clock("clock+1h", 3600), Clock("clock-1h", -3600), Disk(), Upgrade(), Downgrade(), SecondRelease()),
+    *(OneWay(), Gap(), SLOW_ETCD),
+    *(
+        Clock("clock+1h", 3600),
+        Clock("clock-1h", -3600),
+        Disk(),
+        Upgrade(),
+        Downgrade(),
+        SecondRelease(),
+        OtherRelease(),
+    ),
 )
 FAULTS: dict[str, Fault] = {each.name: each for each in _ALL}

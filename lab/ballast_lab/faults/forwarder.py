@@ -67,6 +67,8 @@ class Forwarder:
         self._lock = threading.Lock()
         self._failpoint: Failpoint | None = None
         self._cut = False
+        self._answering = threading.Event()
+        self._answering.set()
         self._open: set[socket.socket] = set()
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
         self._server.daemon_threads = True
@@ -86,9 +88,22 @@ class Forwarder:
             with suppress(OSError):
                 each.shutdown(socket.SHUT_RDWR)
 
+    def mute(self) -> None:
+        """From now on requests pass, and no answer does."""
+        self._answering.clear()
+
     def heal(self) -> None:
+        """Answers that were held until now are lost."""
         with self._lock:
             self._cut = False
+        self._answering.set()
+
+    def loses(self) -> bool:
+        """Whether the answer that has come is lost; held while no answer passes."""
+        muted = not self._answering.is_set()
+        if muted:
+            self._answering.wait(60)
+        return muted
 
     def stop(self) -> None:
         self.cut()
@@ -161,6 +176,8 @@ def _handler(forwarder: Forwarder) -> type[BaseHTTPRequestHandler]:
                 self._refuse()
                 return
             answer = self._asked(body)
+            if forwarder.loses():
+                raise _Cut
             if answer.chunked and self.command == "GET":
                 self._stream(answer)
                 return
@@ -231,6 +248,8 @@ def _handler(forwarder: Forwarder) -> type[BaseHTTPRequestHandler]:
         def _stream(self, answer: http.client.HTTPResponse) -> None:
             self._head(answer, None)
             while data := answer.read1(65536):
+                if forwarder.loses():
+                    raise _Cut
                 self.wfile.write(b"%x\r\n%s\r\n" % (len(data), data))
                 self.wfile.flush()
             self.wfile.write(b"0\r\n\r\n")

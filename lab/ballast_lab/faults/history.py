@@ -16,7 +16,9 @@ _FILE, _LOG = "histories.pickle", "audit.log"
 
 @dataclass
 class Outcome:
-    """What became of one cell. `broken` is filled in by the judge afterwards."""
+    """What became of one cell. `again`: seconds until the part acted again, None where that was not asked. `broken` is
+    filled in by the judge afterwards.
+    """
 
     cell: Cell
     began: float
@@ -24,6 +26,7 @@ class Outcome:
     reached: bool = False
     kills: int = 0
     problem: str = ""
+    again: float | None = None
     broken: list[Broken] = field(default_factory=list)
 
 

@@ -17,7 +17,7 @@ from ballast_lab.faults.parts.part import Part
 from ballast_lab.faults.replica import Gear, Replica
 from ballast_lab.harness.api import Api
 from ballast_lab.harness.control_plane import ControlPlane
-from ballast_lab.harness.waiting import eventually
+from ballast_lab.harness.waiting import HUNG, eventually
 
 _REACHED = 40.0
 _AGAIN = 3
@@ -63,6 +63,9 @@ class Lane:
                 point.done.wait(_ACTING)
                 fault.finish(self, victim)
             self._settle()
+            within = fault.again(self.part.name) if outcome.reached else None
+            if within is not None:
+                outcome.again = self._acts_again(within)
         except Exception as error:  # the judge goes on with the next cell
             outcome.problem = f"{type(error).__name__}: {error}"
             self._abandon()
@@ -70,19 +73,26 @@ class Lane:
         self.outcomes.append(outcome)
         return outcome
 
+    def _acts_again(self, within: float) -> float:
+        """Seconds from another stimulus until all is done that it asks for. Raises AssertionError after `within`."""
+        began = time.monotonic()
+        self.part.stimulate()
+        eventually(f"{self.part.name} acts again", self.part.settled, every=0.3, seconds=within)
+        return time.monotonic() - began
+
     def start(self, gear: Gear) -> Replica:
         self._started += 1
         name = f"{self.name}.{self._started}"
         home, settings = self.part.namespace, self.part.settings()
         return Replica(self.plane, self.folder, name, home, settings, gear, self._nursery)
 
-    def second_release(self) -> None:
+    def second_release(self, gear: Gear = Gear()) -> None:  # noqa: B008
         """Another Ballast of the same settings, but for its namespace and Lease."""
         self._started += 1
         home = self.part.second_namespace
         settings = {**self.part.settings(), "BALLAST_LEASE__NAMESPACE": home}
         name = f"{self.name}b.{self._started}"
-        self.second = Replica(self.plane, self.folder, name, home, settings, Gear(), self._nursery)
+        self.second = Replica(self.plane, self.folder, name, home, settings, gear, self._nursery)
 
     def end_second_release(self) -> None:
         """Once it leads and both have finished."""
@@ -168,8 +178,8 @@ class Lane:
 
         eventually(f"{replica.name} leads", leads, every=0.3)
 
-    def settle(self) -> None:
-        eventually(f"{self.part.name} is settled", self.part.settled, every=0.3)
+    def settle(self, seconds: float = HUNG) -> None:
+        eventually(f"{self.part.name} is settled", self.part.settled, every=0.3, seconds=seconds)
 
     def end(self) -> History:
         """Asks for nothing any more."""

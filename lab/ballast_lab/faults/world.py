@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import signal
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -12,7 +13,7 @@ from pathlib import Path
 import requests
 
 from ballast_lab.faults.events import POLICY
-from ballast_lab.faults.faults import APISERVER, ETCD, Shared
+from ballast_lab.faults.faults import APISERVER, ETCD, SLOW_ETCD, Shared
 from ballast_lab.faults.lane import Lane
 from ballast_lab.faults.nursery import Nursery
 from ballast_lab.faults.parts.registry import PARTS
@@ -24,6 +25,9 @@ from ballast_lab.harness.scheduler import STOCK, scheduler
 from ballast_lab.harness.tools import Tools
 from ballast_lab.harness.waiting import eventually
 from tests.worlds.keda import CRD
+
+_PULSE, _PULSES = 0.2, 15
+"""Seconds for which etcd works, then rests four times as long, and how often."""
 
 
 @dataclass
@@ -40,6 +44,12 @@ class World:
         if fault is APISERVER:
             self.plane.apiserver.kill()
             self.plane.apiserver.start()
+        if fault is SLOW_ETCD:
+            for _ in range(_PULSES):
+                self.plane.etcd.signal(signal.SIGSTOP)
+                time.sleep(4 * _PULSE)
+                self.plane.etcd.signal(signal.SIGCONT)
+                time.sleep(_PULSE)
         eventually("the API server answers", self.plane.api.ready, every=0.2)
 
     def _compact(self) -> None:

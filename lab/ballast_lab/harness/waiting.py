@@ -21,12 +21,12 @@ def until(condition: Callable[[], T], what: str = "", *, every: float = 0.005) -
     return found
 
 
-def eventually(what: str, probe: Callable[[], T], *, every: float = 0.05) -> T:
-    """The first truthy answer of `probe`. Raises AssertionError with the last answer after HUNG seconds.
+def eventually(what: str, probe: Callable[[], T], *, every: float = 0.05, seconds: float = HUNG) -> T:
+    """The first truthy answer of `probe`. Raises AssertionError with the last answer after so many seconds.
 
     OSErrors (a server that is not up yet) and AssertionErrors of the probe count as "not yet".
     """
-    deadline = time.monotonic() + HUNG
+    deadline = time.monotonic() + seconds
     last: object = None
     while True:
         try:
@@ -38,7 +38,7 @@ def eventually(what: str, probe: Callable[[], T], *, every: float = 0.05) -> T:
                 return answer
             last = answer
         if time.monotonic() > deadline:
-            raise AssertionError(f"{what}: not within {HUNG:g} s; last: {last!r}")
+            raise AssertionError(f"{what}: not within {seconds:g} s; last: {last!r}")
         time.sleep(every)
 
 

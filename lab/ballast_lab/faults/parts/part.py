@@ -76,6 +76,11 @@ class Part(ABC):
         """Loads are turned here."""
         self.machines = machines
 
+    def measured(self, yes: bool) -> None:
+        """Whether the exporters of its nodes answer."""
+        for name in self.nodes:
+            self.machines[name].up = yes
+
     @abstractmethod
     def stimulate(self) -> None: ...
 
