@@ -15,6 +15,9 @@ from ballast.publishing.node_keys import GUARDED, window_end
 QUIET = 600.0
 """Seconds after the last foreign write for which a node is contended."""
 
+MOST_TRIED = 4
+"""Writes without an answer that are remembered of a node."""
+
 NAMED = 5
 """Nodes that a message names."""
 
@@ -26,6 +29,7 @@ Writer = Callable[[str], str]
 class _NodeChanges:
     uid: str
     expected: PublishedKeys
+    tried: tuple[PublishedKeys, ...] = ()
     answered: bool = True
     until: float = 0.0
     by: str = ""
@@ -68,7 +72,12 @@ class LabelContention:
     def wrote(self, name: str, uid: str, carried: PublishedKeys) -> None:
         """We have written this node; it carries this now."""
         record = self._records.setdefault(name, _NodeChanges(uid, carried))
-        record.expected, record.answered = carried, True
+        record.expected, record.tried, record.answered = carried, (), True
+
+    def tried(self, name: str, carried: PublishedKeys) -> None:
+        """A write of ours got no answer: if it has arrived, the node carries this, which is no foreign write."""
+        if (record := self._records.get(name)) is not None:
+            record.tried = (*record.tried[1 - MOST_TRIED :], carried)
 
     def saw(self, name: str, uid: str, carried: PublishedKeys, now: float) -> None:
         """The watch, which has caught up with our write, shows this."""
@@ -78,6 +87,9 @@ class LabelContention:
                 self._records[name] = _NodeChanges(uid, carried, until=now + QUIET)
             return
         if record.expected == carried:
+            return
+        if carried in record.tried:
+            record.expected, record.answered = carried, True
             return
         agrees = replace(record.expected, window=None) == replace(carried, window=None)
         record.expected, record.answered = carried, False
@@ -97,7 +109,8 @@ class LabelContention:
         if record is None or not record.answered or now < record.until:
             return False
         ours = record.expected
-        return carried.window == ours.window and (carried.score, carried.load) != (ours.score, ours.load)
+        changed = carried.window == ours.window and (carried.score, carried.load) != (ours.score, ours.load)
+        return changed and carried not in record.tried
 
     def foreign(self) -> set[str]:
         """The nodes that carry what another wrote."""

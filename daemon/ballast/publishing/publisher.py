@@ -235,6 +235,8 @@ class Publisher:
             self._assumed[name] = _Assumed(after, _version(meta.resource_version), node.uid)
             self._contention.wrote(name, node.uid, after)
         else:
+            if outcome.result is Result.FAILED:  # Perhaps its answer alone was lost.
+                self._contention.tried(name, after)
             return None
         return after
 

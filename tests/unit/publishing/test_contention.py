@@ -45,6 +45,19 @@ def test_the_first_foreign_write_makes_a_node_contended_for_ten_quiet_minutes() 
     assert contention.problem(30.0 + QUIET) is None
 
 
+def test_a_write_of_ours_whose_answer_was_lost_is_no_foreign_one() -> None:
+    contention = LabelContention("a/ballast", 1000.0, lambda name: "ballast")
+    contention.begin(UIDS, 30.0)
+    contention.wrote("n1", "u1", OURS)
+    lost = [dataclasses.replace(OURS, score=str(score), window=f'{{"by":"a/ballast","v":{score}}}') for score in (5, 6)]
+    for each in lost:
+        contention.tried("n1", each)
+    contention.saw("n1", "u1", lost[1], 60.0)
+    assert (contention.foreign(), contention.contended(60.0), contention.problem(60.0)) == (set(), set(), None)
+    contention.saw("n1", "u1", dataclasses.replace(lost[1], score="9"), 90.0)
+    assert contention.contended(90.0) == {"n1"}, "what nobody of us wrote is foreign all the same"
+
+
 @pytest.mark.parametrize("times", [2, 3, 50])
 def test_each_further_write_begins_the_ten_minutes_anew(times: int) -> None:
     contention = disturbed(times=times)

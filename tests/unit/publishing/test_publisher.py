@@ -336,3 +336,26 @@ def test_only_our_taint_comes_and_goes(present: list[dict[str, Any]]) -> None:
     assert [taint for taint in wanted if taint != OURS] == [taint for taint in present if taint != OURS]
     assert with_taint(wanted, KEYS.taint, False) == [taint for taint in present if taint != OURS]
     assert with_taint(wanted, KEYS.taint, True) == wanted
+
+
+@pytest.mark.parametrize("times", [1, 3])
+def test_patches_that_arrived_without_an_answer_make_no_node_contended(
+    times: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stand = Stand("a")
+    stand.round(0.2)
+    stand.see()
+    send = stand.api.request
+
+    def lost(*arguments: Any, **more: Any) -> bytes:
+        send(*arguments, **more)
+        raise ClusterError("no answer")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(stand.api, "request", lost)
+        for number in range(times):
+            assert stand.round(0.5 + 0.1 * number).failures == {"a"}
+    stand.see()
+    stand.round(0.2)
+    assert stand.publisher.contended() is None
+    assert OURS not in stand.taints("a")
