@@ -25,7 +25,7 @@ from ballast.model.marks import (
     RESTARTED_FOR,
 )
 from ballast.model.node import Node, Taint
-from ballast.model.pod import ORDINARY_GRACE, Owner, Pod
+from ballast.model.pod import NO_DEVICES, ORDINARY_GRACE, Owner, Pod
 from ballast.model.shape import ContainerShape, Shape, shape_of
 from ballast.model.template import OPAQUE, PLAIN, Template, Toleration
 
@@ -207,6 +207,7 @@ def to_pod(pod: wire.Pod | wire.LeanPod, shared: Shared, keep: Callable[[str], b
         ready=ready.status == "True" if ready else status.phase == "Running",
         waiting_since=_unix(refused.last_transition_time) if refused else None,
         gates=tuple(shared.string(gate.name) for gate in spec.scheduling_gates or ()),
+        claimed=NO_DEVICES,
         nominated=shared.string(status.nominated_node_name),
         restarts=sum(state.restart_count for state in _states(status)),
         grace=_grace(spec) if isinstance(spec, wire.PodSpec) else ORDINARY_GRACE,

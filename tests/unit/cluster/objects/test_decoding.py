@@ -209,6 +209,7 @@ def test_equal_values_are_held_once() -> None:
     assert one.namespace is two.namespace
     assert one.node is two.node
     assert one.labels is two.labels
+    assert one.claimed is two.claimed
     assert one.shape is two.shape
     assert one.owner is two.owner
 
