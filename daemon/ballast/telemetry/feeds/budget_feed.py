@@ -30,6 +30,7 @@ from ballast.telemetry.feeds.power_feed import (
     PowerSample,
     PrometheusFeed,
     access,
+    compile_path,
     own_timestamp,
 )
 from ballast.telemetry.feeds.power_feed import problems as unusable_files
@@ -103,6 +104,13 @@ def problems(policy: PowerPolicy) -> Iterator[str]:
                 own_timestamp(query, key)
             except SettingsError as error:
                 yield str(error)
+    for key, part in (("feed", policy.feed), ("consumption", policy.consumption), ("schedule", policy.schedule)):
+        times = part.time_path if isinstance(part, FeedSpec) else None
+        for path in () if part is None else filter(None, (part.json_path, times)):
+            try:
+                compile_path(path)
+            except SettingsError as error:
+                yield f"{key}.{error}"
 
 
 def asks_prometheus(policy: PowerPolicy) -> bool:

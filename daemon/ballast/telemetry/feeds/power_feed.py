@@ -396,8 +396,11 @@ def compile_path(path: str) -> ParsedResult:
 
     The keys of a dotted path are taken as they are, dashes included. Raises SettingsError for anything else.
     """
-    text = path.strip().removeprefix("{").removesuffix("}").removeprefix("$").removeprefix(".")
-    if re.fullmatch(r"(?:\[\d+\]|[^.\[\]]+)(?:\[\d+\]|\.[^.\[\]]+)*", text):
+    text = path.strip()
+    # kubectl's braces around a path; those of JMESPath stay.
+    text = text[1:-1] if re.fullmatch(r"\{[.$].*\}", text) else text
+    text = text.removeprefix("$").removeprefix(".")
+    if re.fullmatch(r"(?:\[\d+\]|[^.\[\]{}]+)(?:\[\d+\]|\.[^.\[\]{}]+)*", text):
         text = re.sub(r"(\[\d+\])|([^.\[\]]+)", lambda step: step[1] or json.dumps(step[2]), text)
     try:
         return jmespath.compile(text or "@")

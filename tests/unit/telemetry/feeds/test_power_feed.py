@@ -1,6 +1,7 @@
 import json
 import math
 from pathlib import Path
+from typing import Any
 
 import pytest
 from responses import RequestsMock
@@ -8,6 +9,8 @@ from responses import RequestsMock
 from ballast.base.errors import SettingsError, SourceUnavailable, UsageError
 from ballast.power.feed_spec import ScheduleSpec
 from ballast.power.policy import PowerPolicy
+from ballast.power.policy_reader import read
+from ballast.telemetry.feeds.budget_feed import problems
 from ballast.telemetry.feeds.power_feed import (
     CsvFeed,
     HttpFeed,
@@ -15,6 +18,7 @@ from ballast.telemetry.feeds.power_feed import (
     PrometheusFeed,
     compile_path,
     own_timestamp,
+    pick,
     trace,
 )
 from ballast.telemetry.feeds.power_schedule import ScheduleReader, _of_document
@@ -204,6 +208,35 @@ def test_the_newest_row_that_is_not_in_the_future(tmp_path: Path) -> None:
     assert reader.read(10) == PowerSample(1.0, 10.0)
     assert reader.read(25) == PowerSample(None, 20.0, "no value", "unreadable")
     assert reader.read(99).watts == 3.0
+
+
+@pytest.mark.parametrize(
+    ("path", "expected"),
+    [
+        ("{.site.power[0].watts}", 7),
+        ("{$.site.power[0].watts}", 7),
+        ("$.site.power[0].watts", 7),
+        ("site.power[].{w: watts}", [{"w": 7}]),
+        ("{w: site.power[0].watts}", {"w": 7}),
+    ],
+)
+def test_braces_of_kubectl_and_of_jmespath(path: str, expected: object) -> None:
+    assert pick({"site": {"power": [{"watts": 7}]}}, compile_path(path)) == expected
+
+
+@pytest.mark.parametrize(
+    ("part", "key"),
+    [
+        ({"feed": {"url": "http://x", "semantics": "available", "jsonPath": "a[.{"}}, "feed"),
+        ({"feed": {"url": "http://x", "semantics": "available", "timePath": "a[.{"}}, "feed"),
+        ({"feed": {"watts": 9}, "consumption": {"url": "http://x", "jsonPath": "a[.{"}}, "consumption"),
+        ({"schedule": {"url": "http://x", "jsonPath": "a[.{"}}, "schedule"),
+    ],
+)
+def test_a_path_that_the_daemon_would_refuse_is_refused_beforehand(part: dict[str, Any], key: str) -> None:
+    members = [{"ref": "ns/a", "max": 1, "wattsPerReplica": 5}]
+    (policy,) = read([{"name": "p", "independents": members, **part}], "power")
+    assert [problem.startswith(f"{key}.jsonPath 'a[.{{'") for problem in problems(policy)] == [True]
 
 
 def scheduled(tmp_path: Path, text: str, keys: Keys | None = None) -> ScheduleReader:
