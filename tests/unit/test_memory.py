@@ -1,21 +1,17 @@
 """Memory has bounds: telemetry answers and request bodies that arrive together, and what the C library keeps."""
 
-import asyncio
 import gc
 import gzip
 import subprocess
 import sys
 import threading
-from collections.abc import AsyncIterator, Iterator, Sequence
-from contextlib import AsyncExitStack
-from typing import Any, cast
+from collections.abc import Iterator, Sequence
 
 import hypothesis
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pytest_httpserver import HTTPServer
-from starlette.requests import Request
 
 from ballast.base.answer_budget import ANSWERS, AnswerBudget, AnswersInFlight
 from ballast.base.body_budget import BodiesInFlight, BodyBudget
@@ -114,36 +110,23 @@ def test_one_coding_is_understood(server: HTTPServer) -> None:
     one.close()
 
 
-class Chunks:
-    """Stands for a request."""
-
-    def __init__(self, *chunks: bytes) -> None:
-        self._chunks = chunks
-
-    async def stream(self) -> AsyncIterator[bytes]:
-        for chunk in self._chunks:
-            yield chunk
-
-
-def request(*chunks: bytes) -> Request:
-    return cast(Request, Chunks(*chunks))
-
-
-async def _hold(budget: BodyBudget, bodies: Sequence[Sequence[bytes]]) -> list[Any]:
-    found: list[Any] = []
-    async with AsyncExitStack() as stack:
-        for chunks in bodies:
-            try:
-                found.append(await stack.enter_async_context(budget.body(request(*chunks))))
-            except BodiesInFlight:
-                found.append(None)
-            assert budget.held == sum(len(body) for body in found if body is not None)
+def hold(budget: BodyBudget, *bodies: Sequence[bytes]) -> list[bytes | None]:
+    """All of them at a time; None for a body that is refused."""
+    opened, found = [], list[bytes | None]()
+    for chunks in bodies:
+        opened.append(own := budget.open())
+        try:
+            for chunk in chunks:
+                budget.add(own, chunk)
+            found.append(budget.complete(own))
+        except BodiesInFlight:
+            budget.close(opened.pop())
+            found.append(None)
+        assert budget.held == sum(len(body) for body in found if body is not None)
+    for own in opened:
+        budget.close(own)
     assert budget.held == 0
     return found
-
-
-def hold(budget: BodyBudget, *bodies: Sequence[bytes]) -> list[Any]:
-    return asyncio.run(_hold(budget, bodies))
 
 
 def test_large_bodies_share_one_limit_and_small_ones_have_their_own() -> None:
@@ -173,50 +156,37 @@ def test_no_more_is_held_than_allowed(bodies: list[list[int]]) -> None:
 
 
 def test_a_request_that_breaks_off_gives_its_bytes_back() -> None:
-    class Broken(Chunks):
-        async def stream(self) -> AsyncIterator[bytes]:
-            yield b"x" * 50
-            raise ConnectionResetError
-
-    async def broken(budget: BodyBudget) -> None:
-        with pytest.raises(ConnectionResetError):
-            async with budget.body(cast(Request, Broken())):
-                raise AssertionError
-
     budget = BodyBudget(limit=60, small=10, reserved=20)
-    asyncio.run(broken(budget))
-    assert budget.held == 0
+    own = budget.open()
+    budget.add(own, b"x" * 50)
+    assert budget.busy()
+    budget.close(own)
+    budget.close(own)
+    assert (budget.held, budget.busy()) == (0, False)
 
 
 def test_unfinished_small_bodies_give_way_oldest_first() -> None:
-    async def run() -> None:
-        budget, forever, arrived = BodyBudget(limit=10, small=10, reserved=20), asyncio.Event(), []
+    budget = BodyBudget(limit=10, small=10, reserved=20)
+    slow = [budget.open() for _ in range(3)]
+    for own in slow:
+        budget.add(own, b"x" * 10)
+    assert budget.held == 30
+    assert hold_one(budget, b"genuine") == b"genuine"
+    assert [own.dropped for own in slow] == [True, False, False]
+    with pytest.raises(BodiesInFlight, match="Too many request bodies"):
+        budget.add(slow[0], b"x")
+    for own in slow:
+        budget.close(own)
+    assert budget.held == 0
 
-        class Unfinished(Chunks):
-            async def stream(self) -> AsyncIterator[bytes]:
-                yield b"x" * 10
-                arrived.append(self)
-                await forever.wait()
-                yield b"x"
 
-        async def slow() -> str:
-            try:
-                async with budget.body(cast(Request, Unfinished())):
-                    return "complete"
-            except BodiesInFlight:
-                return "dropped"
-
-        waiting = [asyncio.create_task(slow()) for _ in range(3)]
-        while len(arrived) < 3:
-            await asyncio.sleep(0)
-        assert budget.held == 30
-        async with budget.body(request(b"genuine")) as body:
-            assert body == b"genuine"
-        forever.set()
-        assert "dropped" in await asyncio.gather(*waiting)
-        assert budget.held == 0
-
-    asyncio.run(run())
+def hold_one(budget: BodyBudget, body: bytes) -> bytes:
+    own = budget.open()
+    budget.add(own, body)
+    try:
+        return budget.complete(own)
+    finally:
+        budget.close(own)
 
 
 PROGRAM = """

@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from ballast.base.errors import BallastError
 from ballast.base.freed_memory import MIB
-
-if TYPE_CHECKING:
-    from starlette.requests import Request
 
 WORTH_OF_BODY = MIB // 4
 """Bytes of one request body after which freed memory goes back to the kernel."""
@@ -75,17 +70,6 @@ class BodyBudget:
     def busy(self) -> bool:
         """Whether a body arrives or is being answered. May be asked from any thread."""
         return bool(self._bodies)
-
-    @asynccontextmanager
-    async def body(self, request: Request) -> AsyncIterator[bytes]:
-        """The whole body. Raises BodiesInFlight, and what the stream raises (413, a client that is gone)."""
-        own = self.open()
-        try:
-            async for chunk in request.stream():
-                self.add(own, chunk)
-            yield self.complete(own)
-        finally:
-            self.close(own)
 
     def open(self) -> ArrivingBody:
         """For one body, before its first byte; `close` it in any case."""

@@ -23,9 +23,6 @@ from ballast.settings.secrets import SecretFile
 
 _OF_BROWSERS = frozenset((b"origin", b"referer", b"cookie", b"accept-language"))
 
-CERTIFIED = "certified"
-"""Key of a request's state: whether the client showed a certificate that was verified."""
-
 PRIVATE = (".svc", ".local", ".localhost", ".internal")
 """Ends of names that nobody can register in the public DNS."""
 
