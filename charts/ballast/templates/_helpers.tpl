@@ -321,6 +321,7 @@ ballast.node-restriction.kubernetes.io
   {{- $_ := set $seen "" (list "events" "persistentvolumeclaims" "persistentvolumes" "resourcequotas") -}}
   {{- $_ := set $seen "storage.k8s.io" (list "csinodes" "storageclasses") -}}
   {{- $_ := set $seen "karpenter.sh" (list "nodeclaims") -}}
+  {{- $_ := set $seen "autoscaling.k8s.io" (list "verticalpodautoscalers") -}}
 {{- end -}}
 {{- if or $targets $eviction (include "ballast.plans" (list . "batch")) -}}
   {{- $_ := set $seen "" (append (get $seen "" | default list) "namespaces" | sortAlpha) -}}

@@ -37,6 +37,7 @@ LISTS = {
 WHERE_SERVED = {
     "ResourceSlice": "/apis/resource.k8s.io/v1/resourceslices",
     "NodeClaim": "/apis/karpenter.sh/v1/nodeclaims",
+    "VerticalPodAutoscaler": "/apis/autoscaling.k8s.io/v1/verticalpodautoscalers",
 }
 """Kinds that not every cluster has."""
 SELECTED = {"Event": {"fieldSelector": f"reason={TRIGGERED},involvedObject.kind=Pod"}}

@@ -18,7 +18,7 @@ from ballast.cluster.objects.decoding import Reader, Shared
 from ballast.cluster.objects.object_budget import ObjectBudget
 from ballast.cluster.watch import Collection, Reflector, WatchGroup
 from ballast.model.attachments import Attachments, DeviceClaim, DeviceSlice, NodeClaim, ScaleUp
-from ballast.model.workload import Autoscaler, DisruptionBudget, Namespace, Quota, Workload
+from ballast.model.workload import Autoscaler, DisruptionBudget, Namespace, Quota, Recommendation, Workload
 
 T = TypeVar("T")
 W = TypeVar("W", bound="forms.WireKind | attached.WireKind | attachment_decoding.WireDeviceClaim")
@@ -35,7 +35,7 @@ SCALED_OBJECTS = "scaledobjects"
 NAMESPACES = "namespaces"
 CLAIMS, VOLUMES, CLASSES = "persistentvolumeclaims", "persistentvolumes", "storageclasses"
 CSI_NODES, SLICES, NODE_CLAIMS = "csinodes", "resourceslices", "nodeclaims"
-DEVICE_CLAIMS, QUOTAS = "resourceclaims", "resourcequotas"
+DEVICE_CLAIMS, QUOTAS, VPAS = "resourceclaims", "resourcequotas", "verticalpodautoscalers"
 
 SCALE_UPS = "events"
 """Events by which cluster-autoscaler says that it adds a node for a pod."""
@@ -53,10 +53,11 @@ _PATHS = {
     SLICES: "/apis/resource.k8s.io/v1/resourceslices",
     DEVICE_CLAIMS: "/apis/resource.k8s.io/v1/resourceclaims",
     NODE_CLAIMS: "/apis/karpenter.sh/v1/nodeclaims",
+    VPAS: "/apis/autoscaling.k8s.io/v1/verticalpodautoscalers",
     SCALE_UPS: "/api/v1/events",
     QUOTAS: "/api/v1/resourcequotas",
 }
-_OPTIONAL = (SCALED_OBJECTS, SLICES, DEVICE_CLAIMS, NODE_CLAIMS)
+_OPTIONAL = (SCALED_OBJECTS, SLICES, DEVICE_CLAIMS, NODE_CLAIMS, VPAS)
 _QUERIES: Mapping[str, Mapping[str, str | int]] = {
     SCALE_UPS: {"fieldSelector": f"reason={attached.TRIGGERED},involvedObject.kind=Pod"}
 }
@@ -155,6 +156,10 @@ class WorkloadCache(WatchGroup):
         """Karpenter's, none where it is not installed."""
         return self._all(NODE_CLAIMS)
 
+    def recommendations(self) -> tuple[Recommendation, ...]:
+        """Those of VerticalPodAutoscalers, none where they are not installed."""
+        return self._all(VPAS)
+
     def scale_ups(self) -> tuple[ScaleUp, ...]:
         """For which pods cluster-autoscaler adds nodes."""
         return self._all(SCALE_UPS)
@@ -247,6 +252,7 @@ _ATTACHED: Mapping[str, tuple[type[Any], Callable[[Any], Any]]] = {
     SLICES: (attached.WireSlice, attached.to_slice),
     DEVICE_CLAIMS: (attachment_decoding.WireDeviceClaim, attachment_decoding.to_device_claim),
     NODE_CLAIMS: (attached.WireNodeClaim, attached.to_node_claim),
+    VPAS: (attached.WireVpa, attached.to_recommendation),
     SCALE_UPS: (attached.WireEvent, attached.to_scale_up),
 }
 

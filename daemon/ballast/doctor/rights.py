@@ -97,6 +97,7 @@ _PLANNING = (
     ),
     *(Right("storage.k8s.io", plural, _WATCHED) for plural in ("csinodes", "storageclasses")),
     Right("karpenter.sh", "nodeclaims", _WATCHED),
+    Right("autoscaling.k8s.io", "verticalpodautoscalers", _WATCHED),
     Right("*", "*/scale", ("get",)),
 )
 """What planning evictions reads."""

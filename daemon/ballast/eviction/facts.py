@@ -11,7 +11,7 @@ from ballast.eviction.starting import Barren, barren_nodes
 from ballast.model.attachments import UNKNOWN, Attachments, NodeClaim, PersistentVolume, ScaleUp
 from ballast.model.node import Node
 from ballast.model.pod import Owner, Pod
-from ballast.model.workload import Autoscaler, DisruptionBudget, Namespace, Quota, Workload
+from ballast.model.workload import Autoscaler, DisruptionBudget, Namespace, Quota, Recommendation, Workload
 
 WorkloadKey: TypeAlias = tuple[str, str, str]
 """Namespace, kind, name of what scales a pod: the Deployment rather than its ReplicaSet."""
@@ -55,6 +55,7 @@ class ClusterObjects:
     budgeted: frozenset[WorkloadKey] = frozenset()
     """Workloads whose replicas a power policy sets."""
     quotas: Sequence[Quota] = ()
+    recommendations: Sequence[Recommendation] = ()
     scales: Mapping[WorkloadKey, int] = field(default_factory=dict)
     """Replicas that owners of other kinds than `LISTED` ask for, as far as their /scale was read."""
     revisions: Mapping[WorkloadKey, str] = field(default_factory=dict)

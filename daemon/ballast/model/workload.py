@@ -77,6 +77,16 @@ class DisruptionBudget(msgspec.Struct, frozen=True, gc=False):
     never: str = ""
 
 
+class Recommendation(msgspec.Struct, frozen=True, gc=False):
+    """What a VerticalPodAutoscaler would have new pods of its target ask for, all its containers together; nothing
+    while it names no target, or where it does not act."""
+
+    namespace: str
+    kind: str
+    name: str
+    requests: Mapping[str, float] = {}
+
+
 class QuotaScope(msgspec.Struct, frozen=True, gc=False):
     """One condition on the pods that a quota counts; the operator of a plain scope is Exists."""
 

@@ -17,6 +17,7 @@ from typing import Any, cast
 import msgspec
 import numpy as np
 
+from ballast.eviction.coming_size import in_coming_size
 from ballast.eviction.facts import Facts
 from ballast.eviction.feasibility import handed_over
 from ballast.eviction.gate import Gate
@@ -115,6 +116,7 @@ _ANSWERS: dict[type[Request[Any]], Callable[[Any], Response]] = {
 def _arrange(moment: Moment, prefix: str) -> tuple[Layout, Facts, PodUsage | None]:
     """A node without any known load is unknown; resources of which no load is known are left out."""
     moment = with_known_places(moment, prefix)
+    moment = replace(moment, objects=replace(moment.objects, pods=in_coming_size(moment.objects)))
     homes = Homes(moment.objects.nodes, moment.objects.pods, moment.elsewhere)
     usage = decode(moment.usage, homes) if moment.usage else None
     kept = _measured(moment)

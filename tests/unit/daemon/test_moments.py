@@ -59,7 +59,7 @@ class Watched:
     def nothing(self) -> tuple[Any, ...]:
         return ()
 
-    autoscalers = namespaces = attachments = node_claims = scale_ups = quotas = nothing
+    autoscalers = namespaces = attachments = node_claims = scale_ups = quotas = recommendations = nothing
 
 
 class World:

@@ -72,6 +72,7 @@ EVICTION_READS = (
         "storage.k8s.io/csinodes",
         "storage.k8s.io/storageclasses",
         "karpenter.sh/nodeclaims",
+        "autoscaling.k8s.io/verticalpodautoscalers",
     )
     | everywhere(("list",), "metrics.k8s.io/pods")
     | everywhere(("get",), "services", "*/*/scale")

@@ -23,6 +23,7 @@ from ballast.cli.pod_metrics import pod_usage
 from ballast.cluster import workloads as wire
 from ballast.cluster.objects import attachment_decoding as attached
 from ballast.cluster.objects.decoding import Shared, annotation_filter
+from ballast.eviction.coming_size import in_coming_size
 from ballast.eviction.facts import LISTED, ClusterObjects, Facts, WorkloadKey, promised
 from ballast.eviction.run_evidence import with_evidence
 from ballast.model.attachments import Attachments, NodeClaim, ScaleUp
@@ -30,7 +31,7 @@ from ballast.model.load_limits import named
 from ballast.model.node_state import ALWAYS_NEEDED, explained
 from ballast.model.sample import Floats
 from ballast.model.selector import parse
-from ballast.model.workload import Autoscaler, DisruptionBudget, Namespace, Quota, Workload
+from ballast.model.workload import Autoscaler, DisruptionBudget, Namespace, Quota, Recommendation, Workload
 from ballast.placement.layout import Layout, layout
 from ballast.planners.destinations import as_tried
 from ballast.settings import Settings
@@ -104,6 +105,8 @@ def _read_files(origin: Origin, settings: Settings, about: str) -> PlanFiles:
         usage = pod_usage(documents.pod_metrics, documents.pod_metrics_source)
     behind = supporting_objects(cluster, source, annotation_filter(settings.publishing.prefix))
     _warn(cluster, behind)
+    coming = ClusterObjects(pods=cluster.pods, workloads=behind.workloads, recommendations=behind.recommendations)
+    cluster = replace(cluster, pods=tuple(in_coming_size(coming)))
     watched = _watched_resources(settings)
     load = loads(cluster, document, watched)
     known = np.isfinite(load)
@@ -296,6 +299,7 @@ class SupportingObjects:
     attachments: Attachments
     node_claims: tuple[NodeClaim, ...]
     quotas: tuple[Quota, ...]
+    recommendations: tuple[Recommendation, ...]
     scale_ups: tuple[ScaleUp, ...]
     absent: tuple[str, ...]
 
@@ -334,6 +338,7 @@ def supporting_objects(cluster: ClusterFile, source: str, keep: Callable[[str], 
         ),
         node_claims=tuple(read("NodeClaim", attached.WireNodeClaim, attached.to_node_claim)),
         quotas=tuple(read("ResourceQuota", wire.WireQuota, lambda each: wire.to_quota(each, shared))),
+        recommendations=tuple(read("VerticalPodAutoscaler", attached.WireVpa, attached.to_recommendation)),
         scale_ups=tuple(read("Event", attached.WireEvent, attached.to_scale_up)),
         absent=tuple(kind for kind in ABSENT if not cluster.objects.get(kind)),
     )

@@ -28,6 +28,7 @@ from ballast.model.load_limits import quantity
 from ballast.model.node import Taint
 from ballast.model.selector import Requirement
 from ballast.model.template import NodeTerm
+from ballast.model.workload import Recommendation
 
 _SELECTED_NODE = "volume.kubernetes.io/selected-node"
 _CLASS = "volume.beta.kubernetes.io/storage-class"
@@ -234,6 +235,52 @@ class WireNodeClaim(wire.WireStruct):
     status: NodeClaimStatus = msgspec.field(default_factory=NodeClaimStatus)
 
 
+class ContainerRecommendation(wire.WireStruct):
+    """autoscaling.k8s.io RecommendedContainerResources."""
+
+    target: wire.Quantities | None = None
+
+
+class VpaRecommendation(wire.WireStruct):
+    """autoscaling.k8s.io RecommendedPodResources."""
+
+    container_recommendations: list[ContainerRecommendation] | None = None
+
+
+class VpaStatus(wire.WireStruct):
+    """autoscaling.k8s.io VerticalPodAutoscalerStatus."""
+
+    recommendation: VpaRecommendation | None = None
+
+
+class VpaUpdatePolicy(wire.WireStruct):
+    """autoscaling.k8s.io PodUpdatePolicy."""
+
+    update_mode: str = ""
+
+
+class VpaTarget(wire.WireStruct):
+    """autoscaling/v1 CrossVersionObjectReference."""
+
+    kind: str = ""
+    name: str = ""
+
+
+class VpaSpec(wire.WireStruct):
+    """autoscaling.k8s.io VerticalPodAutoscalerSpec."""
+
+    target_ref: VpaTarget | None = None
+    update_policy: VpaUpdatePolicy | None = None
+
+
+class WireVpa(wire.WireStruct):
+    """autoscaling.k8s.io VerticalPodAutoscaler."""
+
+    metadata: wire.Meta
+    spec: VpaSpec = msgspec.field(default_factory=VpaSpec)
+    status: VpaStatus | None = None
+
+
 class WireEvent(wire.WireStruct):
     """v1.Event."""
 
@@ -244,7 +291,9 @@ class WireEvent(wire.WireStruct):
     event_time: datetime | None = None
 
 
-WireKind: TypeAlias = WireClaim | WireVolume | WireStorageClass | WireCsiNode | WireSlice | WireNodeClaim | WireEvent
+WireKind: TypeAlias = (
+    WireClaim | WireVolume | WireStorageClass | WireCsiNode | WireSlice | WireNodeClaim | WireVpa | WireEvent
+)
 
 
 def to_claim(source: WireClaim) -> VolumeClaim:
@@ -370,6 +419,18 @@ def to_node_claim(source: WireNodeClaim) -> NodeClaim:
         allocatable=_amounts(source.status.allocatable),
         taints=tuple(source.spec.taints or ()),
     )
+
+
+def to_recommendation(source: WireVpa) -> Recommendation:
+    """In mode Off it changes no pod."""
+    spec, total = source.spec, dict[str, float]()
+    target = spec.target_ref or VpaTarget()
+    found = source.status.recommendation if source.status is not None else None
+    acts = spec.update_policy is None or spec.update_policy.update_mode != "Off"
+    for container in (found.container_recommendations if found is not None and acts else None) or ():
+        for name, amount in _amounts(container.target).items():
+            total[name] = total.get(name, 0.0) + amount
+    return Recommendation(source.metadata.namespace, target.kind, target.name, total)
 
 
 def to_scale_up(source: WireEvent) -> ScaleUp:

@@ -11,7 +11,17 @@ from ballast.base.parts import Part
 from ballast.cluster.context import Context
 from ballast.cluster.owner_scales import OwnerScales
 from ballast.cluster.watch import WATCH_SILENT
-from ballast.cluster.workload_cache import CLAIMS, CLASSES, CSI_NODES, NODE_CLAIMS, QUOTAS, SCALE_UPS, SLICES, VOLUMES
+from ballast.cluster.workload_cache import (
+    CLAIMS,
+    CLASSES,
+    CSI_NODES,
+    NODE_CLAIMS,
+    QUOTAS,
+    SCALE_UPS,
+    SLICES,
+    VOLUMES,
+    VPAS,
+)
 from ballast.eviction.checks.acting import cluster_trouble
 from ballast.eviction.facts import LISTED, ClusterObjects, WorkloadKey, promised
 from ballast.eviction.gate import Gate
@@ -42,7 +52,7 @@ KINDS = (
 )
 """What the checks look at beside nodes and pods."""
 
-FURTHER_KINDS = (CLAIMS, VOLUMES, CLASSES, CSI_NODES, SLICES, NODE_CLAIMS, SCALE_UPS, QUOTAS)
+FURTHER_KINDS = (CLAIMS, VOLUMES, CLASSES, CSI_NODES, SLICES, NODE_CLAIMS, SCALE_UPS, QUOTAS, VPAS)
 """What decides where pods can go, and whether they come back: without them, pods that need one stay where they are."""
 
 
@@ -200,6 +210,7 @@ class MomentTaker:
             promised=promised(self._workloads.scale_ups(), self._clock.wall()),
             budgeted=self._others.budgeted,
             quotas=self._workloads.quotas(),
+            recommendations=self._workloads.recommendations(),
             scales=self._scales.known(),
         )
 
