@@ -32,6 +32,17 @@ def test_a_pod_of_another_uid_or_on_another_node_is_not_evicted(server: Evicting
     assert server.state() == {}
 
 
+def test_a_planner_in_dry_run_evicts_nothing_beside_one_that_acts(server: EvictingApi) -> None:
+    replica = Replica(server, rules=FREE, options={"imagining": frozenset({"rebalance"})})
+    pod = server.pods["shop/web-1"]
+    [attempt] = replica.carry_out(pod, kind="rebalance")
+    assert (attempt.status, server.sent, server.state()) == ("dry-run", [], {})
+    assert replica.evictor.history().evictions == (), "it counts against no rate of those that act"
+    assert len(replica.evictor.history(imagined=True).evictions) == 1
+    [attempt] = replica.carry_out(pod, kind="relieve")
+    assert attempt.evicted, "and keeps no pod from being moved"
+
+
 def test_the_server_refuses_a_pod_whose_uid_changed_after_the_last_look(server: EvictingApi) -> None:
     replica = Replica(server)
     pod = server.pods["shop/web-1"]
