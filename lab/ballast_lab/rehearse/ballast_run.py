@@ -236,7 +236,7 @@ class Evictions:
         """By planner that found nothing to do: until when it is not asked, and the hot nodes that it saw."""
         self._examples = {pod.scheduler_name: pod for pod in reversed(course.pods)}
         self._steered = frozenset(self._examples if settings.eviction.landing == "extender" else ())
-        self._empties = any(planner(name).whole_nodes for name in settings.eviction.planners)
+        self._empties = any(planner(name).whole_nodes for name in settings.eviction.running)
 
     def observe(self, snapshot: Snapshot) -> None:
         """A cycle of telemetry has ended."""

@@ -36,7 +36,7 @@ const MEANINGS = {
 function meaning(part, mode) {
   if (MEANINGS[mode] && state.status.paused[part]) return `${state.status.paused[part]}: nothing is changed`;
   if (state.status.frozen && mode === "on" && part !== "power" && part !== "batch") return "frozen: nothing is changed";
-  const others = Object.entries(state.status.planners).filter(([, own]) => part === "eviction" && own !== mode).map(([name, own]) => `; ${name} in ${own}`);
+  const others = Object.entries(state.status.planners || {}).filter(([, own]) => part === "eviction" && own !== mode).map(([name, own]) => `; ${name} in ${own}`);
   return ((MEANINGS[mode] || {})[part] || "does nothing") + others.join("");
 }
 
