@@ -97,6 +97,14 @@ def limit_silence(
     return replace(fall, state=replace(fall.state, measured=state.measured))
 
 
+def may_rise(policy: PowerPolicy, drawn: Fraction | None, *levels: Fraction | None) -> bool:
+    """Nothing rises, whatever is believed of replicas, while the meter shows more than what is allowed: the least of
+    `levels`. Those that are not known count for nothing.
+    """
+    allowed = min((level for level in levels if level is not None), default=None)
+    return not policy.absolute or allowed is None or drawn is None or drawn <= allowed
+
+
 def without_rise(policy: PowerPolicy, result: ControllerResult, counts: Mapping[str, int]) -> ControllerResult:
     """What was decided, but for a rise: a fall is carried out all the same."""
     plan = result.state.plan

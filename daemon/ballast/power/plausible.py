@@ -49,6 +49,7 @@ class Plausibility:
     def __init__(self, policy: PowerPolicy) -> None:
         feed = policy.feed
         self._policy = policy
+        self._enough = drawn_at_most(policy) if policy.absolute else ZERO
         self._most = None if feed is None or feed.max is None else feed.max * feed.unit.watts
         self._moves = feed is not None and feed.csv is None and (feed.semantics or Semantics.AVAILABLE).measured
         self._begun: float | None = None
@@ -61,8 +62,9 @@ class Plausibility:
         if self._begun is None or not 0 <= at - self._begun <= DAY:
             self._begun, self._day_before, self._highest = at, self._highest, watts
         high = max(self._highest, self._day_before)
-        # Before a day has passed nobody knows what is much: a morning is many times its night.
-        sudden = self._most is None and self._day_before > 0 and watts > 10 * high
+        # A morning is many times its night: what all targets can draw is never sudden.
+        known = high > 0 if self._policy.absolute else self._day_before > 0
+        sudden = self._most is None and known and watts > max(10 * high, self._enough)
         if not sudden:
             self._highest = max(self._highest, watts)
         if watts != self._last or at < self._moved:

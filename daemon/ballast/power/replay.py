@@ -14,13 +14,14 @@ from itertools import pairwise
 from statistics import median
 from typing import Any, Generic, TypeVar
 
-from ballast.power.absolute import without_rise
+from ballast.power.absolute import may_rise, without_rise
 from ballast.power.autoscaled import Autoscaled
 from ballast.power.controller import observe
 from ballast.power.controller_state import ControllerMode, ControllerResult, ControllerState, Sample
 from ballast.power.estimator import Doubt
 from ballast.power.feed_spec import Schedule
 from ballast.power.learned_watts import WattsLearner
+from ballast.power.plausible import IMPOSSIBLE, Plausibility
 from ballast.power.policy import PowerPolicy
 from ballast.power.replay_figures import ZERO, FeedUtilisation, Ideal, Overload, base_of
 from ballast.power.sections import Need
@@ -197,12 +198,13 @@ def replay(
     ideal, ledger = Ideal(policy, world.replicas), FeedUtilisation(policy, world.replicas, simulation.watts)
     meter = _SimulatedMeter(policy, world) if simulation.metered or (policy.consumption and simulation.any) else None
     waiting = LearnedWindow(policy)
-    skipping = False
+    skipping, nets = False, _Nets(policy, meter, world)
     for sample, is_row in _ticks(samples, None if policy.paper else interval):
         if skipping and not is_row and not _undecided(state, sample):
             state = replace(state, seen=sample.at)
             continue
         start = sample.at if start is None else start
+        nets.see(sample)
         valid = sample.watts is not None and sample.at is not None and (state.seen is None or sample.at > state.seen)
         world.wait(sample.at)
         if sample.at is not None and schedule is not None and policy.schedule is not None:
@@ -217,7 +219,7 @@ def replay(
             waiting.applied(policy), needed.at(sample.at) if sample.at is not None else {}
         )
         outcome = observe(gated, state, sample, world.counts(), needs, world.autoscaled())
-        outcome = outcome if meter is None else meter.held(gated, outcome, sample)
+        outcome = nets.held(gated, outcome, sample)
         state = world.follow(outcome)
         actions += world.changed
         cancels += outcome.cancelled
@@ -263,6 +265,25 @@ def _undecided(state: ControllerState, sample: Sample) -> bool:
     return state.energy is not None and sample.at is not None and sample.at >= state.energy.expires
 
 
+class _Nets:
+    """What keeps the daemon from a rise whatever a policy decides: a sample that cannot be, a meter that shows more."""
+
+    def __init__(self, policy: PowerPolicy, meter: _SimulatedMeter | None, world: _World) -> None:
+        self._plausible, self._meter, self._world = Plausibility(policy), meter, world
+        self._doubtful = False
+
+    def see(self, sample: Sample) -> None:
+        """Takes what the feed shows at a tick."""
+        if sample.watts is not None and sample.at is not None:
+            self._doubtful = self._plausible.see(float(sample.at), sample.watts) in IMPOSSIBLE
+
+    def held(self, policy: PowerPolicy, outcome: ControllerResult, sample: Sample) -> ControllerResult:
+        """The outcome, without a rise where that must not be."""
+        shown = None if self._meter is None else self._meter.shown
+        free = may_rise(policy, shown, sample.watts, sample.bound) and not (policy.absolute and self._doubtful)
+        return outcome if free else without_rise(policy, outcome, self._world.counts())
+
+
 class _SimulatedMeter:
     """What a late meter tells of a simulated world, and the policy that follows from it."""
 
@@ -278,12 +299,6 @@ class _SimulatedMeter:
     def doubt(self) -> Doubt | None:
         """How far the watts in force may be wrong."""
         return self._meter.doubt
-
-    def held(self, policy: PowerPolicy, outcome: ControllerResult, sample: Sample) -> ControllerResult:
-        """The outcome without a rise, where the meter is above what is allowed."""
-        levels = [watts for watts in (sample.watts, sample.bound) if watts is not None]
-        above = policy.absolute and bool(levels) and self.shown > min(levels)
-        return without_rise(policy, outcome, self._world.counts()) if above else outcome
 
     def measured(self, at: Fraction) -> PowerPolicy:
         """The policy with the watts in force once the meter is read at `at` (seconds)."""

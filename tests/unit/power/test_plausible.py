@@ -57,8 +57,22 @@ def test_the_most_that_a_feed_can_give_may_be_told() -> None:
 @examples
 @given(st.lists(st.integers(50, 500_000), min_size=1, max_size=20))
 def test_what_a_site_may_have_is_never_told(watts: list[int]) -> None:
+    """Up to what all targets can draw, and up to ten times what there was."""
+    feed, high = Plausibility(site()), 0
+    for number, value in enumerate(watts):
+        told = feed.see(600.0 * number, Fraction(value))
+        if high and value > max(5000, 10 * high):
+            assert told == SUDDEN
+        else:
+            assert told is None
+            high = max(high, value)
+
+
+def test_a_register_that_says_minus_one_is_told_in_the_first_minutes() -> None:
     feed = Plausibility(site())
-    assert all(feed.see(600.0 * number, Fraction(value)) is None for number, value in enumerate(watts))
+    assert all(feed.see(30.0 * number, Fraction(1500)) is None for number in range(20))
+    assert feed.see(600.0, Fraction(65_535)) == SUDDEN
+    assert feed.see(690.0, Fraction(3000)) is None
 
 
 def test_measured_watts_that_stand_still_are_told_until_they_move() -> None:

@@ -35,6 +35,7 @@ from ballast.power.allocation import ReplicaAllocation
 from ballast.power.allocation import allocate as split
 from ballast.power.anchor import affordable, load_of, targets_of, wanted_change
 from ballast.power.controller_state import Anchor, Sample
+from ballast.power.feed_spec import Semantics
 from ballast.power.policy import PowerPolicy
 from ballast.power.replay import NO_DEMAND, NO_LOAD, RecordedDemand, Replay, Simulation, usual_gap
 from ballast.power.replay import replay as follow
@@ -214,7 +215,10 @@ def _samples(policy: PowerPolicy, feed: Path | None, span: str | None, step: str
             "Give the feed: --feed FILE.csv with the columns time,watts, or --range START,END --step DURATION."
         )
     if feed is not None:
-        samples = [Sample.of(row.time, row.watts) for row in trace(feed)]
+        signed = policy.feed is None or (policy.feed.semantics or Semantics.AVAILABLE) is Semantics.AVAILABLE
+        rows = trace(feed, signed=signed)
+        # Below 0 nothing is available.
+        samples = [Sample.of(row.time, None if row.watts is None else max(0.0, row.watts)) for row in rows]
     else:
         samples = list(recorded(policy, span or "", step or ""))
     if not samples:

@@ -29,7 +29,7 @@ from ballast.jobs.power.participants import (
 )
 from ballast.jobs.power.store import PowerStore, Record, SavedState
 from ballast.jobs.power.tick_report import Action, IdleReason, Inputs, Outcome, TickContext, TickDecision, TickReport
-from ballast.power.absolute import metered, without_rise
+from ballast.power.absolute import may_rise, metered, without_rise
 from ballast.power.autoscaled import unmet_demand
 from ballast.power.controller import is_emergency, observe, resumed, review_plan
 from ballast.power.controller_state import ControllerResult, ControllerState, PowerPlan, Reason, Sample
@@ -319,19 +319,12 @@ class PolicyController:
         return None if self.policy.shares_limit else watts.consumed
 
     def _may_rise(self, watts: Watts) -> bool:
-        """Nothing rises, whatever is believed of replicas, while the meter is above what is allowed.
-
-        Nor by a sample that cannot be, nor while a schedule that may bound is not known.
-        """
+        """Whether the meter allows a rise, the sample can be right, and a schedule that may bound is known."""
         spec = self.policy.schedule
         unknown = spec is not None and spec.priced_as is None and watts.forecast is None
-        if not self.policy.absolute:
-            return True
-        if watts.doubt in IMPOSSIBLE or unknown:
+        if self.policy.absolute and (watts.doubt in IMPOSSIBLE or unknown):
             return False
-        allowed = min((known for known in (watts.watts, watts.bound) if known is not None), default=None)
-        drawn = watts.consumed
-        return allowed is None or drawn is None or drawn <= allowed
+        return may_rise(self.policy, watts.consumed, watts.watts, watts.bound)
 
     def _unbound(self, inputs: Inputs) -> Mapping[str, int]:
         """Replicas that no node takes; a dry run does not follow them."""
