@@ -272,7 +272,7 @@ CONDITION_TYPES: Mapping[str, ConditionType] = {
     ),
     "RateUsedUp": ConditionType(
         "The rate of evictions is used up",
-        "BALLAST_EVICTION__RATE permits no more evictions for now, and pods stay for that reason alone or first.",
+        "BALLAST_EVICTION__RATE permits no more evictions for now, and leaves a step undone that pays.",
         "Wait, or raise `BALLAST_EVICTION__RATE` where nodes stay too loaded: [evictions](../evictions.md).",
         rank=Rank.TUNING,
     ),
@@ -286,6 +286,12 @@ CONDITION_TYPES: Mapping[str, ConditionType] = {
         "Nothing is evicted",
         "Nothing is evicted because it would not be safe now.",
         "Fix what the message names; evictions then go on by themselves: [evictions](../evictions.md).",
+    ),
+    "TooFull": ConditionType(
+        "Nodes are too loaded, and there is no room for what is too much",
+        "Nodes are above BALLAST_EVICTION__HIGH, and all others together have less room than that: moving pods helps "
+        "nobody.",
+        "Add nodes as the message says, or lower what the workloads ask for: [evictions](../evictions.md).",
     ),
     "NothingStarts": ConditionType(
         "Nothing starts on some nodes",
@@ -350,6 +356,7 @@ OF_THE_LEADER = frozenset(
         "ReservationsNotHeld",
         "EvictionsHalted",
         "NothingStarts",
+        "TooFull",
         "BatchGatesHeld",
         "BatchNotSteered",
         "BatchGivenUp",

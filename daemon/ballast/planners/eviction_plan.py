@@ -102,6 +102,8 @@ class EvictionPlan:
     """Why the plan leaves something undone, beside its refusals."""
     prices: Mapping[str, RefusalPrice] = field(default_factory=dict)
     """What checks cost that alone keep pods on hot nodes, of a plan without steps; the most load first."""
+    held_back: Move | None = None
+    """The first step that the rates alone leave undone, of a plan without steps."""
 
 
 REPLACED_WITHIN = 60.0

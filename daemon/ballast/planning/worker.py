@@ -51,6 +51,8 @@ from ballast.telemetry.pod_usage import Homes, PodUsage, decode
 EXAMPLES = 5
 """Refused pods that are listed with their reason, for each check."""
 
+PLANNED_AGAIN = 50_000
+"""Pods up to which a plan that the rates leave without a step is made again without them. Of more it would be late."""
 LOOKED_AT = 1000
 """Pods on hot nodes that are asked what keeps them, in a plan that moves none."""
 
@@ -102,6 +104,10 @@ def _make_plans(request: PlansRequest) -> PlansResponse:
         if not plan.steps and plan.refused and planner(wish.kind).needs_confirmation:
             unspent = Gate(facts, wish.rules, moment.history)
             plan = replace(plan, prices=refusal_prices(arranged, unspent, aims, LOOKED_AT))
+        if not plan.steps and plan.refused.get("rate") and len(arranged.pods) <= PLANNED_AGAIN:
+            free = Gate(facts, replace(wish.rules, rates=()), moment.history)
+            without = make_plan(wish.kind, arranged, free, replace(aims, max_moves=1), peak=peak)
+            plan = replace(plan, held_back=next(iter(without.steps), None))
         plans.append(replace(plan, steps=()) if late else plan)
     return msgspec.structs.replace(_respond(tuple(plans), moment, usage), barren=in_words(facts.barren))
 

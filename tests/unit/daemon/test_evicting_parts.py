@@ -19,7 +19,7 @@ from ballast.model.pod import Pod
 from ballast.model.snapshot import Snapshot, Window
 from ballast.model.workload import Autoscaler, Namespace, Workload
 from ballast.planners.aims import Aims
-from ballast.planners.eviction_plan import EvictionPlan, Refusal
+from ballast.planners.eviction_plan import EvictionPlan, Move, Refusal
 from ballast.planning.moment import loads
 from ballast.settings import Settings
 from ballast.telemetry.metrics_server import MetricsServerSource
@@ -262,10 +262,16 @@ def test_judged_steps_of_plans_carry_the_measured_share() -> None:
 
 def test_what_the_rates_left_undone_is_told() -> None:
     refusal = Refusal("shop/a", "rate", "BALLAST_EVICTION__RATE for 1 h is used up")
-    relief = EvictionPlan("relieve", (), {}, {}, {"rate": 3, "pdb": 1}, (), (refusal,))
+    step = Move("shop/a", "n1", "n2", 0.05, "n1 is too full", "u", {})
+    relief = EvictionPlan("relieve", (), {}, {}, {"rate": 3, "pdb": 1}, (), (refusal,), held_back=step)
+    idle = replace(relief, held_back=None)
     calm = EvictionPlan("rebalance", (), {}, {}, {"gain": 9}, ())
-    told = "relieve: the rate leaves 3 pods in place: BALLAST_EVICTION__RATE for 1 h is used up"
+    told = (
+        "relieve: the rate leaves shop/a (gain 0.050: n1 is too full) in place: "
+        "BALLAST_EVICTION__RATE for 1 h is used up"
+    )
     assert rate_used_up([relief, calm], {}) == told
+    assert rate_used_up([idle, calm], {}) is None, "nobody would move them"
     assert rate_used_up([calm], {"rebalance": 1}) == "rebalance: the rate leaves 1 pod in place"
     assert rate_used_up([calm], {}) is None
 

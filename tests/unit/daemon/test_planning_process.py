@@ -102,6 +102,19 @@ def test_a_plan_of_the_process_is_that_of_the_function(worker: PlanningProcess) 
     assert worker.pid == first
 
 
+def test_a_step_that_the_rate_alone_leaves_undone_is_named() -> None:
+    spent = History(confirmed={"n1": 9}, evictions=tuple(NOW - 60.0 * number for number in range(40)))
+    [redistribute, relieve, _] = answer(errand(history=spent)).plans
+    assert not relieve.steps
+    assert relieve.held_back is not None
+    assert relieve.held_back.source == "n1"
+    free = answer(errand(history=History(confirmed={"n1": 9}))).plans[1]
+    assert relieve.held_back == free.steps[0]
+    assert (free.held_back, redistribute.held_back) == (None, None)
+    calm = answer(errand(history=spent, load=np.full((3, 2), 0.3))).plans
+    assert [plan.held_back for plan in calm] == [None] * 3
+
+
 @ON_LINUX
 def test_the_process_is_nice_and_has_no_environment_to_speak_of(monkeypatch: pytest.MonkeyPatch) -> None:
     worker = PlanningProcess((sys.executable, "-m", "ballast.planning.start"), deadline=PATIENT)

@@ -13,9 +13,12 @@ from ballast.jobs.eviction import eviction_sentences
 from ballast.jobs.eviction.executor import PlanExecutor
 from ballast.jobs.eviction.explainer import Explainer
 from ballast.jobs.eviction.follow_up import FollowUp
+from ballast.jobs.eviction.fullness import too_full
 from ballast.jobs.eviction.moment_taker import MomentTaker
 from ballast.jobs.eviction.plans import Choice, choose
 from ballast.model.snapshot import Snapshot
+from ballast.planners.built_in import planner
+from ballast.planning.from_settings import aims_of
 from ballast.planning.moment import Moment
 from ballast.planning.process import PlanningProcess
 from ballast.planning.request import PlansRequest, PlansResponse
@@ -43,6 +46,7 @@ class EvictionJob:
         explainer: Explainer,
     ) -> None:
         self._settings, self._clock = context.settings, context.clock
+        self._aims = aims_of(context.settings)
         self._metrics, self._conditions = context.metrics, context.conditions
         self.moments, self.follow_up = moments, follow_up
         self._usage, self._worker, self._executor = usage, worker, executor
@@ -73,6 +77,9 @@ class EvictionJob:
         try:
             response = self._plan(snapshot.time, [(at, choice) for at, choice in choices if choice.plans])
             done = self._executor.execute(response.plans, snapshot) if moment.halted is None else []
+            relieved = any(plan.steps for plan in response.plans if planner(plan.kind).needs_confirmation)
+            full = None if relieved else too_full(moment, self._aims, self._hot(moment))
+            self._conditions.report("TooFull", "NoRoom", full)
         finally:
             self._executor.publish(moment.halted)
         nothing = [f"planned nothing: {moment.halted}"] if moment.halted is not None else []
@@ -80,6 +87,11 @@ class EvictionJob:
         skipped = [why for _, choice in choices for why in choice.skipped]
         sentence = "; ".join([*earlier, *nothing, *done, *lacking, *skipped])
         return f"{sentence}; next in {duration(self._settings.eviction.interval)}"
+
+    def _hot(self, moment: Moment) -> frozenset[str]:
+        """The nodes that may be relieved."""
+        least, confirmed = self._settings.eviction.confirmations, moment.history.confirmed or {}
+        return moment.history.overloaded | {name for name, windows in confirmed.items() if windows >= least}
 
     def _plan(self, at: float, choices: Sequence[tuple[Moment, Choice]]) -> PlansResponse:
         if not choices:

@@ -31,16 +31,17 @@ def stops(stopped: Mapping[str, PlannerStop]) -> str | None:
 
 
 def rate_used_up(plans: Iterable[EvictionPlan], attempts: Mapping[str, int]) -> str | None:
-    """What the rates left undone: pods that planned evictions were refused for, by planner; None for nothing.
+    """What the rates left undone of what pays, by planner; None for nothing.
 
     `attempts` are the pods that a planner was refused at the last moment.
     """
     parts = []
     for plan in plans:
-        left = plan.refused.get("rate", 0) + attempts.get(plan.kind, 0)
-        if left:
+        left, step = attempts.get(plan.kind, 0), plan.held_back
+        if left or step is not None:
             why = next((refusal.reason for refusal in plan.refusals if refusal.check == "rate"), "")
-            parts.append(f"{plan.kind}: the rate leaves {pods(left)} in place" + (f": {why}" if why else ""))
+            what = pods(left) if step is None else f"{step.pod} (gain {step.gain:.3f}: {step.reason})"
+            parts.append(f"{plan.kind}: the rate leaves {what} in place" + (f": {why}" if why else ""))
     return "; ".join(parts) or None
 
 
