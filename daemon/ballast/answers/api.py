@@ -63,6 +63,20 @@ class Trouble(Struct, frozen=True, forbid_unknown_fields=True):
     ]
 
 
+class Wrong(Answer):
+    """One thing that is wrong now, as page and `ballast status` tell it."""
+
+    type: str
+    rank: Literal["outage", "partial", "tuning"]
+    title: Annotated[str, Meta(description="what is wrong, in a few words")]
+    cause: Annotated[str, Meta(description="one sentence, as the condition says it now")]
+    since: Annotated[float | None, Meta(description="Unix seconds; null where unknown")]
+    tense: Annotated[
+        Literal["begins", "holds", "recovering"], Meta(description="begins: within the last two cycles of telemetry")
+    ]
+    next: Annotated[str, Meta(description="the first thing to try, in plain text")]
+
+
 class Error(Answer):
     """Why a request failed."""
 
@@ -216,6 +230,7 @@ class Status(Answer):
     jobs: Annotated[Sequence[CycleRecord], Meta(description="the last run of each job")]
     conditions: Sequence[StatusCondition]
     troubles: Annotated[Sequence[Trouble], Meta(description="what is wrong now: causes first, tuning last")]
+    wrong: Annotated[Sequence[Wrong], Meta(description="the same, as it is told")]
 
 
 class Feed(Answer):

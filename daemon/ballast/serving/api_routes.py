@@ -23,10 +23,11 @@ from ballast.serving.board import Board, DaemonAnswers
 from ballast.serving.cached_document import JSON, CachedDocument, printable_json
 from ballast.serving.callers import RateLimit
 from ballast.serving.openapi import DOCUMENT
-from ballast.serving.overview import own_troubles, troubles
+from ballast.serving.overview import own_troubles, told, troubles
 from ballast.serving.page_api import PageApi
 from ballast.serving.rendering import Rendered
 from ballast.serving.standby import LeaderQuestions, merge_status
+from ballast.settings import Duration
 
 
 class Api:
@@ -75,6 +76,7 @@ class Api:
             jobs=_last(tuple(board.cycles)),
             conditions=conditions,
             troubles=[],
+            wrong=[],
         )
         own = list(own_troubles(status))
         if self._leader is not None and self._leader.follows():
@@ -83,7 +85,9 @@ class Api:
             except BallastError as error:
                 own.append(("LeaderUnreachable", str(error)))
         found = troubles(conditions, leader=leader, own=own)
-        return _json(msgspec.structs.replace(status, troubles=found))
+        interval = float(Duration(str(status.interval))) if status.interval else 0.0
+        wrong = told(found, now, interval)
+        return _json(msgspec.structs.replace(status, troubles=found, wrong=wrong))
 
     async def nodes(self, request: Request) -> Response:
         """All nodes over one window (`?window=`, by default the first length)."""

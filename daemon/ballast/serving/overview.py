@@ -1,11 +1,13 @@
 """The first screen: is the cluster balanced, what is hot, what was done today, and what stands in the way."""
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
 from typing import Any
 
 import numpy as np
 
-from ballast.answers.api import Policy, Power, Status, Trouble
+from ballast.answers.api import Policy, Power, Status, Trouble, Wrong
 from ballast.answers.evictions import Evictions, Plan
 from ballast.answers.ledger_answer import LedgerAnswer, effect_of, last_day, total
 from ballast.answers.views import Balance, HotNode, Obstacle, Overview, Today
@@ -15,6 +17,11 @@ from ballast.model.duration import DAY
 from ballast.model.sample import Floats
 from ballast.model.snapshot import Snapshot
 from ballast.serving.fleet_history import BINS, FleetHistory, bars_of, spread_of
+
+BEGINS = 2
+"""Cycles of telemetry for which something has only begun."""
+_LINK = re.compile(r"\[[^\]]+\]\(\.\./([^)]+)\)")
+"""A link as runbooks have it."""
 
 HOTTEST = 5
 OBSTACLES = 12
@@ -135,6 +142,19 @@ def troubles(
     ]
     held += [_trouble(name, message, {}) for name, message in own]
     return sorted(held, key=lambda each: (each.mild, ORDER.get(each.type, len(ORDER))))
+
+
+def told(found: Iterable[Trouble], now: float, interval: float) -> list[Wrong]:
+    """The troubles as they are told at `now` (Unix seconds): page, status and log word nothing of their own."""
+    rows = []
+    for each in found:
+        since = datetime.fromisoformat(each.since).timestamp() if each.since else None
+        fresh = since is not None and now - since < BEGINS * interval
+        advice = _LINK.sub(lambda link: f"docs/{link[1]}", each.do).replace("`", "")
+        rows.append(
+            Wrong(each.type, each.rank, each.title, each.message, since, "begins" if fresh else "holds", advice)
+        )
+    return rows
 
 
 def own_troubles(status: Status) -> Iterator[tuple[str, str]]:

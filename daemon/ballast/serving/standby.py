@@ -96,7 +96,12 @@ def merge_status(own: Status, answer: LeaderAnswer) -> Status:
     except (*NOT_JSON, OSError, EOFError) as error:
         raise BallastError(f"the leader's status cannot be read: {error}") from error
     return msgspec.structs.replace(
-        own, jobs=leaders.jobs, conditions=leaders.conditions, troubles=leaders.troubles, paused=leaders.paused
+        own,
+        jobs=leaders.jobs,
+        conditions=leaders.conditions,
+        troubles=leaders.troubles,
+        wrong=leaders.wrong,
+        paused=leaders.paused,
     )
 
 

@@ -1,12 +1,13 @@
 """What is wrong now: causes first, with advice, and nothing that is as it should be."""
 
+from datetime import UTC, datetime
 from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from ballast.base.condition_types import CONDITION_TYPES, GOOD
-from ballast.serving.overview import troubles
+from ballast.serving.overview import told, troubles
 
 
 def condition(name: str, status: str = "True") -> dict[str, Any]:
@@ -60,3 +61,19 @@ def test_a_cause_comes_before_what_follows_from_it_whatever_their_ranks() -> Non
 def test_a_planner_that_stopped_is_wrong_and_a_rate_that_holds_is_a_hint() -> None:
     found = troubles([condition("RateUsedUp"), condition("PlannerStopped")], leader=True)
     assert [(each.type, each.rank) for each in found] == [("PlannerStopped", "partial"), ("RateUsedUp", "tuning")]
+
+
+def test_what_is_wrong_is_told_with_its_age_and_the_next_line() -> None:
+    begun = {**condition("EvictionsHalted"), "lastTransitionTime": "2026-11-29T10:00:00Z"}
+    at = datetime(2026, 11, 29, 10, tzinfo=UTC).timestamp()
+    found = troubles([begun, condition("RateUsedUp")], leader=True, own=[("CycleFailed", "no answer")])
+    rows = told(found, at + 50, 30.0)
+    assert (
+        [row.type for row in rows] == [each.type for each in found] == ["EvictionsHalted", "CycleFailed", "RateUsedUp"]
+    )
+    assert [row.cause for row in rows] == [each.message for each in found]
+    assert (rows[0].since, rows[0].tense) == (at, "begins")
+    assert told(found, at + 61, 30.0)[0].tense == "holds"
+    assert (rows[1].since, rows[1].tense) == (None, "holds")
+    assert not any(mark in row.next for row in rows for mark in ("`", "]("))
+    assert rows[2].next.endswith("docs/evictions.md.")

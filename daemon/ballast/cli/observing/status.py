@@ -148,7 +148,7 @@ def _wrong_together(
         text = f"{' and '.join(addresses)} work on the same nodes: {named(sorted(names), NAMED)}"
         troubles.append(_trouble("SecondBallast", "partial", "Nodes belong to two of these Ballasts", text))
     troubles += [
-        {**trouble, "message": f"{view['address']}: {trouble['message']}"}
+        {**trouble, **dict.fromkeys(("message", "cause"), f"{view['address']}: {trouble['message']}")}
         for view in views
         for trouble in view["wrong"]
     ]
@@ -158,7 +158,8 @@ def _wrong_together(
 
 def _trouble(kind: str, rank: str, title: str, message: str) -> dict[str, Any]:
     do = "Give each its own nodes with BALLAST_CLUSTER__NODE_SELECTOR, and each Ballast one --url."
-    return {"type": kind, "rank": rank, "title": title, "message": message, "since": None, "do": do}
+    row = {"type": kind, "rank": rank, "title": title, "cause": message, "since": None, "tense": "holds", "next": do}
+    return row | {"message": message, "do": do}
 
 
 def nodes_of(remote: Remote) -> dict[str, Any]:

@@ -57,9 +57,17 @@ def busiest(node: Json) -> float:
 
 
 def wrong(status: Json) -> list[dict[str, Any]]:
-    """What is wrong now, causes first: `{"type", "rank", "title", "message", "since", "do"}`, tuning last."""
-    names = ("type", "rank", "title", "message", "since", "do")
-    return [{name: trouble[name] for name in names} for trouble in status["troubles"]]
+    """What is wrong now, causes first, tuning last, as the daemon tells it; `message` and `do` are its troubles'."""
+    troubles = status["troubles"]
+    # A daemon of an earlier version says no tense.
+    told = status.get("wrong") or [
+        {name: trouble[name] for name in ("type", "rank", "title")}
+        | {"cause": trouble["message"], "since": None, "tense": "holds", "next": trouble["do"]}
+        for trouble in troubles
+    ]
+    return [
+        {**row, "message": trouble["message"], "do": trouble["do"]} for row, trouble in zip(told, troubles, strict=True)
+    ]
 
 
 def broken(problems: Iterable[Json]) -> list[Json]:
