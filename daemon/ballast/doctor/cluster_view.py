@@ -9,7 +9,7 @@ import msgspec
 
 from ballast.base.errors import NOT_JSON, BallastError, ClusterError, NotFound
 from ballast.cluster.client import KubeApi
-from ballast.cluster.identity import own_namespace
+from ballast.cluster.identity import known_namespace
 from ballast.settings import Settings
 
 Document = Mapping[str, Any]
@@ -22,16 +22,33 @@ class CheckNotPossible(BallastError):
     """A check cannot be made without this."""
 
 
+PROPOSED = "ballast"
+"""The namespace that README, docs and the helm line name."""
+LABEL = "app.kubernetes.io/name=ballast"
+
+
 class ClusterView:
     """Of one API server. Collections are kept; `find` and `all` raise CheckNotPossible for what cannot be read."""
 
     def __init__(self, api: KubeApi, settings: Settings) -> None:
         self.api = api
-        self.namespace = own_namespace(settings.lease.namespace)
+        self._given = known_namespace(settings.lease.namespace)
         self._kept: dict[tuple[str, str], tuple[Document, ...]] = {}
         self._lock = threading.Lock()
         self.stop = threading.Event()
         """Set when there is no time left for another page of a list."""
+
+    @cached_property
+    def namespace(self) -> str:
+        """The one that is given, else that of the one Ballast that is installed, else the one that every page names."""
+        if self._given is not None:
+            return self._given
+        try:
+            found = self.all("/apis/apps/v1/deployments", labelSelector=LABEL)
+        except CheckNotPossible:
+            found = ()
+        names = {text(deployment, "metadata", "namespace") for deployment in found}
+        return names.pop() if len(names) == 1 else PROPOSED
 
     @cached_property
     def failure(self) -> BallastError | None:

@@ -113,3 +113,16 @@ def test_text_and_json_end_with_the_line(patient: Patient) -> None:
     text = run.invoke(app, ["doctor", "--only", "units"], env=patient.environment).stdout
     assert answer["install"] in text
     assert text.rstrip().splitlines()[-1].lstrip()
+
+
+@pytest.mark.parametrize(("there", "line_of"), [((), "ballast"), (("load",), "load"), (("load", "more"), "ballast")])
+def test_without_a_namespace_it_is_where_ballast_is_or_the_one_that_every_page_names(
+    patient: Patient, there: tuple[str, ...], line_of: str
+) -> None:
+    """A kubeconfig without a namespace once led to `default`, and the README's next line to "not found"."""
+    del patient.environment["BALLAST_LEASE__NAMESPACE"]
+    for name in there:
+        patient.cluster.resources.create(BY_NAME["Namespace"], "", {"metadata": {"name": name}})
+        labels = {"app.kubernetes.io/name": "ballast"}
+        patient.create("Deployment", "ballast", name, labels=labels, spec={"selector": {}, "template": {}})
+    assert f" ballast charts/ballast --namespace {line_of} " in line(patient)
