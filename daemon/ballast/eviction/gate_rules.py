@@ -48,6 +48,27 @@ class LocalStorage(Enum):
 
 
 @dataclass(frozen=True)
+class EvictionBudget:
+    """At most `limit` pods, or with `of_nodes` nodes, within `per` seconds, of each one of `scope`: cluster, node,
+    workload or namespace. `window` says when it holds, None: always; without `planners` for all of them.
+    """
+
+    limit: EvictionLimit
+    per: float
+    scope: str = "cluster"
+    of_nodes: bool = False
+    window: TimeWindow | None = None
+    planners: frozenset[str] = frozenset()
+    text: str = ""
+    """As it was written."""
+
+    def holds(self, planner: str, now: float) -> bool:
+        """Whether it bounds this planner at `now` (Unix seconds)."""
+        mine = not self.planners or planner in self.planners
+        return mine and (self.window is None or self.window.ends(now) is not None)
+
+
+@dataclass(frozen=True)
 class GateRules:
     """Seconds, counts, shares. `steered` are the scheduler names whose landing is known, None stands for all of them;
     without `needs_landing` others may leave overloaded nodes too, with `kept_off` any: they do not come back there.
@@ -70,6 +91,7 @@ class GateRules:
     limit_workload: EvictionLimit = _TENTH
     workload_window: float = 30 * MINUTE
     rates: tuple[tuple[EvictionLimit, float], ...] = ((EvictionLimit(20), HOUR), (_DAILY, DAY))
+    budgets: tuple[EvictionBudget, ...] = ()
     planner: str = ""
     windows: tuple[TimeWindow, ...] = ()
     rate_shares: Mapping[str, float] = field(default_factory=dict)

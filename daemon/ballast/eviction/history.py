@@ -30,6 +30,8 @@ class History:
     workload_evictions: Mapping[WorkloadKey, tuple[float, ...]] = field(default_factory=dict)
     evictions: tuple[float, ...] = ()
     """Those that count against the common rates."""
+    past: tuple[tuple[float, str, WorkloadKey | None, str], ...] = ()
+    """Time, node, workload and planner of those that count against budgets, the oldest first."""
     of_own_rate: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
     """Those that count against rates of their own, by the name of that (`own_rate` in `checks/limits.py`)."""
     set_back: float = -math.inf
@@ -81,6 +83,8 @@ class Tally:
     shown: Counter[WorkloadKey] = field(default_factory=Counter)
     held: dict[tuple[str, float, float], float] = field(default_factory=dict)
     """How many evictions the pace of a (rate of its own, seconds, number) permitted before this plan."""
+    spent: dict[int, Counter[object]] = field(default_factory=dict)
+    """By number of a budget, what it had spent before this plan, by what it counts it of."""
 
     def add(self, facts: Facts, pod: Pod, *, shown: bool = False) -> None:
         """Counts an eviction; its replacement is not waited for.

@@ -195,7 +195,9 @@ class RecentEvictions:
                     planners.setdefault(eviction.planner, []).append(eviction.at)
             if eviction.workload is not None:
                 workloads.setdefault(eviction.workload, []).append(eviction)
+        past = [each for each in counted if each.imagined == imagined]
         return History(
+            past=tuple((each.at, each.node, each.workload, each.planner) for each in past),
             node_evictions=nodes,
             node_planners=node_planners,
             workload_evictions={key: tuple(eviction.at for eviction in moved) for key, moved in workloads.items()},

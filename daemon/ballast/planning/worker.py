@@ -105,7 +105,7 @@ def _make_plans(request: PlansRequest) -> PlansResponse:
             unspent = Gate(facts, wish.rules, moment.history)
             plan = replace(plan, prices=refusal_prices(arranged, unspent, aims, LOOKED_AT))
         if not plan.steps and plan.refused.get("rate") and len(arranged.pods) <= PLANNED_AGAIN:
-            free = Gate(facts, replace(wish.rules, rates=()), moment.history)
+            free = Gate(facts, replace(wish.rules, rates=(), budgets=()), moment.history)
             without = make_plan(wish.kind, arranged, free, replace(aims, max_moves=1), peak=peak)
             plan = replace(plan, held_back=next(iter(without.steps), None))
         plans.append(replace(plan, steps=()) if late else plan)

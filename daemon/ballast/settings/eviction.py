@@ -5,6 +5,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema
 
+from ballast.settings.eviction_budgets import WrittenBudget
 from ballast.settings.eviction_tidy import TidySetting
 from ballast.settings.eviction_windows import EvictionWindow
 from ballast.settings.fractions import Load, LoadLimit, Share, Shares
@@ -101,6 +102,12 @@ class EvictionSettings(SettingsPart):
     """Times at which evictions may happen, as a JSON list such as [{"allow": "0 22 * * mon-fri", "duration": "8h",
     "timezone": "Europe/Amsterdam", "planners": ["rebalance"]}]; deny instead of allow closes. Without planners it is
     for all of them. Empty: always."""
+
+    budgets: Annotated[ListOf[WrittenBudget], WithJsonSchema({"type": ["string", "array"]})] = ()
+    """How many evictions there may be, as a JSON list such as [{"pods": 20, "per": "1h"}, {"share": "10%",
+    "per": "24h", "scope": "workload"}, {"nodes": 1, "per": "10m", "schedule": "0 8 * * mon-fri", "duration": "10h",
+    "planners": ["rebalance"]}]. Each one holds; scope is cluster, node, workload or namespace. With any, rate,
+    limit_total, limit_node, limit_namespace, limit_workload and cooldown hold only where they are set themselves."""
 
     rate_shares: Expert[Annotated[Shares, AfterValidator(_of_planners)]] = {"relieve": 0.5}
     """Share of each rate that only this planner may use, as long as it runs."""

@@ -54,7 +54,7 @@ class EvictionWindow(
             Cron.parse(begins),
             duration,
             _zone(value.get("timezone", "UTC")),
-            _planners(value.get("planners", ())),
+            planners_of(value.get("planners", ())),
             json.dumps(dict(value)),
         )
 
@@ -71,7 +71,8 @@ def _zone(name: object) -> ZoneInfo:
         ) from None
 
 
-def _planners(names: Any) -> tuple[str, ...]:
+def planners_of(names: Any) -> tuple[str, ...]:
+    """The names of a list. Raises ValueError for one that is no planner."""
     from ballast.planners.built_in import planners  # numpy is slow to import
 
     known = [planner.name for planner in planners()]

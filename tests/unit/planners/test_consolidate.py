@@ -245,7 +245,9 @@ def test_the_others_hold_everything_however_it_is_counted(world: World) -> None:
         assert step.target is not None
         where[step.pod] = step.target
     assert len(chosen) <= world.aims.consolidate_nodes
-    assert not set(where.values()) & set(chosen)
+    # Of many replicas on a node that is begun, those that a check of time keeps follow in later plans.
+    left = [name for name, node in where.items() if node in chosen]
+    assert len(left) <= plan.refused.get("min-ready", 0)
     if chosen:
         others = [node.name for node in world.nodes if node.name not in {*plan.empty, *begun}]
         _held(world, where, others, 0.7)

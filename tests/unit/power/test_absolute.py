@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from ballast.power.absolute import carried
+from ballast.power.absolute import carried, may_rise
 from ballast.power.controller import observe
 from ballast.power.controller_state import ControllerState, Reason, Sample
 from ballast.power.policy import PowerPolicy
@@ -322,3 +322,19 @@ def test_one_sample_carries_no_rise_however_long_ago_it_was() -> None:
     outcome = observe(one, state, Sample(Fraction(120), Fraction(300), Fraction(120)), counts)
     assert outcome.state.plan is not None
     assert outcome.state.plan.replicas == {"ns/t0": 30}
+
+
+def test_while_the_meter_is_above_what_is_allowed_nothing_may_rise() -> None:
+    one = policy(independents=[{"ref": "ns/t0", "max": 100, "wattsPerReplica": 50}])
+    for drawn, levels, free in (
+        (1001, (2000, 1000), False),
+        (1000, (2000, 1000), True),
+        (1001, (None, 2000), True),
+        (2001, (None, 2000), False),
+        (None, (1000,), True),
+        (9999, (None, None), True),
+    ):
+        known = [None if level is None else Fraction(level) for level in levels]
+        assert may_rise(one, None if drawn is None else Fraction(drawn), *known) is free
+    anchor = policy(independents=[{"ref": "ns/t0", "max": 100}])
+    assert may_rise(anchor, Fraction(9), Fraction(1))

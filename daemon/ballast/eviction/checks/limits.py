@@ -2,12 +2,13 @@
 
 import math
 from bisect import bisect_right
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 
 from ballast.eviction.check_input import CheckInput, CheckResult, allow, refuse
 from ballast.eviction.facts import Facts
-from ballast.eviction.gate_rules import HOUR, MINUTE, EvictionLimit, GateRules
+from ballast.eviction.gate_rules import HOUR, MINUTE, EvictionBudget, EvictionLimit, GateRules
 from ballast.eviction.history import History
 from ballast.eviction.price import DEAREST
 from ballast.eviction.time_windows import closed
@@ -38,13 +39,60 @@ def own_rate(rules: GateRules, node: str, history: History) -> str:
     return OVERLOADED if rules.needs_confirmation and node in history.overloaded else ""
 
 
+def over_budget(case: CheckInput, scope: str) -> CheckResult | None:
+    """The refusal of the first budget of this scope that is used up; None where each has room."""
+    for number, budget in enumerate(case.rules.budgets):
+        if budget.scope != scope or not budget.holds(case.rules.planner, case.facts.now):
+            continue
+        if case.facts.now - case.history.set_back < budget.per:
+            return refuse(_SET_BACK, window=budget.per)
+        recent, planned, total = _spent(case, budget, number)
+        most = budget.limit.of(total)
+        if most is not None and recent + planned >= most:
+            why = f"a budget of BALLAST_EVICTION__BUDGETS is used up: {budget.text}"
+            return refuse(why, recent=recent, planned=planned, at_most=most)
+    return None
+
+
+def _spent(case: CheckInput, budget: EvictionBudget, number: int) -> tuple[int, int, int]:
+    """What a budget has spent lately, what the plan so far spends of it, and of how many pods its share is."""
+    facts, tally, key, node = case.facts, case.tally, case.workload, case.pod.node
+    recent = tally.spent.get(number)
+    if recent is None:
+        recent = tally.spent[number] = _recent(case, budget)
+    if budget.of_nodes:
+        # A node that gave a pod is one of those it permits.
+        return len({*recent, *+tally.nodes} - {node}), 0, len(facts.nodes)
+    if budget.scope == "node":
+        return recent[node], tally.nodes[node], facts.pods
+    if budget.scope == "namespace":
+        return recent[case.pod.namespace], tally.namespaces[case.pod.namespace], facts.pods
+    if budget.scope == "workload":
+        return recent[key], 0 if key is None else tally.workloads[key], facts.replicas(case.pod) or 1
+    return recent.total(), tally.total, facts.pods
+
+
+def _recent(case: CheckInput, budget: EvictionBudget) -> Counter[object]:
+    """Evictions that a budget counts, by what it counts them of."""
+    found: Counter[object] = Counter()
+    for at, node, workload, planner in case.history.past:
+        if at > case.facts.now - budget.per and (not budget.planners or planner in budget.planners):
+            namespace = None if workload is None else workload[0]
+            found[{"workload": workload, "namespace": namespace}.get(budget.scope, node)] += 1
+    return found
+
+
 def limit_node(case: CheckInput) -> CheckResult:
+    if (spent := over_budget(case, "node")) is not None:
+        return spent
     if own_rate(case.rules, case.pod.node, case.history) == OVERLOADED:
         return allow("its node is overloaded")
     return _limit(case.tally.nodes[case.pod.node], case.rules.limit_node.of(case.facts.pods), "from this node")
 
 
 def limit_namespace(case: CheckInput) -> CheckResult:
+    if (spent := over_budget(case, "namespace")) is not None:
+        return spent
     most = case.rules.limit_namespace.of(case.facts.pods)
     return _limit(case.tally.namespaces[case.pod.namespace], most, "from this namespace")
 
@@ -62,6 +110,8 @@ def limit_workload(case: CheckInput) -> CheckResult:
 
 def workload_window(case: CheckInput) -> CheckResult:
     key, most = case.workload, _most(case)
+    if (spent := over_budget(case, "workload")) is not None:
+        return spent
     if key is None or most is None:
         return allow("its workload has no limit")
     if case.facts.now - case.history.set_back < case.rules.workload_window:
@@ -82,6 +132,8 @@ def window(case: CheckInput) -> CheckResult:
 
 
 def rate(case: CheckInput) -> CheckResult:
+    if (spent := over_budget(case, "cluster")) is not None:
+        return spent
     own = own_rate(case.rules, case.pod.node, case.history)
     times = case.history.of_own_rate.get(own, ()) if own else case.history.evictions
     planned = case.tally.total

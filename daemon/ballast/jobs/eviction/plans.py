@@ -55,7 +55,8 @@ def request_plan(planner: Planner, settings: Settings, steered: frozenset[str]) 
     rules, most = rules_for(planner, rules_of(settings, planner.name), steered), limit(settings.eviction.max_moves)
     if planner.spans_cycles:
         most = UNLIMITED
-        rules = replace(rules, rates=(), limit_total=UNLIMITED, limit_namespace=UNLIMITED, limit_workload=UNLIMITED)
+        rules = replace(rules, rates=(), budgets=())
+        rules = replace(rules, limit_total=UNLIMITED, limit_namespace=UNLIMITED, limit_workload=UNLIMITED)
     return RequestedPlan(planner.name, rules, aims_of(settings, planner.name), most)
 
 
