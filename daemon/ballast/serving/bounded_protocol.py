@@ -93,7 +93,7 @@ class DirectCycle:
         self.request = None if isinstance(taken, DirectAnswer) else taken
         self.ready = taken if isinstance(taken, DirectAnswer) else None
         self.keep_alive, self.expects, self.bodiless = keep_alive, expects, bodiless
-        self.in_turn = self.whole = self.response_complete = self.disconnected = False
+        self.in_turn = self.whole = self.answering = self.response_complete = self.disconnected = False
         self.message_event = asyncio.Event()
 
     def close(self) -> None:
@@ -151,7 +151,7 @@ class BoundedProtocol(HttpToolsProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """Cancels all timers."""
         for cycle in (self.cycle, *(waiting for waiting, _ in self.pipeline)):
-            if isinstance(cycle, DirectCycle):
+            if isinstance(cycle, DirectCycle) and not cycle.answering:  # A thread may still read the body.
                 cycle.close()
         self._request_complete()
         self._end_writing()
@@ -196,6 +196,7 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def on_message_begin(self) -> None:
         """The first byte of a request is parsed."""
+        self._expect_request()  # Also where an earlier one is not answered yet.
         self._in_headers = self._began = True
         self._pending = self._header_bytes = self._hosts = 0
         self._chunks = self._body_bytes = self._framed_bytes = 0
@@ -216,7 +217,6 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def on_headers_complete(self) -> None:
         """The request is handled, unless it is too large."""
-        self._in_headers = False
         self._pending = 0
         if self._hosts > 1:
             raise ValueError("a request with two hosts")
@@ -226,6 +226,7 @@ class BoundedProtocol(HttpToolsProtocol):
             self._begin()
             if self.pipeline:
                 self._pipelined += self._header_bytes
+        self._in_headers = False
 
     def _begin(self) -> None:
         """Of whoever takes it, or of ASGI. Its turn may come later."""
@@ -285,7 +286,10 @@ class BoundedProtocol(HttpToolsProtocol):
     def send_400_response(self, msg: str) -> None:
         """What was sent is no HTTP, or none that is taken."""
         self._on_refused(400)
-        super().send_400_response(msg)
+        if self.pipeline or (self._in_headers and self.cycle is not None and not self.cycle.response_complete):
+            self.transport.abort()  # It would be taken for the answer to an earlier request.
+        else:
+            super().send_400_response(msg)
 
     def on_message_complete(self) -> None:
         """The request is complete: its timer ends."""
@@ -298,6 +302,10 @@ class BoundedProtocol(HttpToolsProtocol):
                 self._answer(cycle)
         elif not self._oversized:
             super().on_message_complete()
+        answered = cycle is not None and cycle.response_complete and not self.transport.is_closing()
+        if answered and self.timeout_keep_alive_task is None:  # The answer came before the end of the body.
+            idle = self.timeout_keep_alive_handler
+            self.timeout_keep_alive_task = self.loop.call_later(self.timeout_keep_alive, idle)
 
     def pause_writing(self) -> None:
         """The client has fallen behind: its time to catch up starts. The answers of all may hold `MAX_UNSENT`."""
@@ -349,6 +357,7 @@ class BoundedProtocol(HttpToolsProtocol):
             own.close()
             self._send(answer, own)
             return
+        own.answering = True
         task = self.loop.create_task(self._answer_later(answer, own))
         task.add_done_callback(self.tasks.discard)
         self.tasks.add(task)

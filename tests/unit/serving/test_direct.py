@@ -14,7 +14,7 @@ from starlette.applications import Starlette
 
 from ballast.base.body_budget import BodiesInFlight, BodyBudget
 from ballast.base.metrics import Metrics
-from ballast.serving import extender
+from ballast.serving import bounded_protocol, extender
 from ballast.serving.server import Server
 from ballast.serving.web_apps import create_app
 from ballast_lab.harness.waiting import HUNG, until
@@ -65,7 +65,9 @@ class Client:
         return status, headers, body
 
     def ended(self) -> bool:
-        return self.socket.recv(1) == b""
+        with contextlib.suppress(ConnectionResetError):
+            return self.socket.recv(1) == b""
+        return True
 
     def _receive(self) -> None:
         got = self.socket.recv(65536)
@@ -255,3 +257,71 @@ def test_what_an_answer_changed_is_computed_after_it_was_sent() -> None:
         assert client.answer()[0] == b"HTTP/1.1 200 OK"
         answered.set()
         assert settled.wait(HUNG)
+
+
+def test_a_body_that_is_still_read_for_a_caller_who_went_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked, go_on = threading.Event(), threading.Event()
+
+    class Slow(Fake):
+        def prioritize(self, *given: Any, **named: Any) -> Any:
+            asked.set()
+            assert go_on.wait(HUNG)
+            return super().prioritize(*given, **named)
+
+    lost, losing = threading.Event(), bounded_protocol.BoundedProtocol.connection_lost
+
+    def seen(self: bounded_protocol.BoundedProtocol, error: Exception | None) -> None:
+        losing(self, error)
+        lost.set()
+
+    monkeypatch.setattr(bounded_protocol.BoundedProtocol, "connection_lost", seen)
+    with serving(Slow()) as (client, bodies):
+        client.socket.sendall(request(b"{" + b" " * 2**21 + NAMES[1:]))
+        assert asked.wait(HUNG)
+        client.socket.close()
+        assert lost.wait(HUNG)
+        held = bodies.held
+        go_on.set()
+        until(lambda: bodies.held == 0)
+    assert held > 2**21
+
+
+@pytest.mark.parametrize("awaited", [0, 4])
+def test_a_request_behind_another_must_end_in_time_too(awaited: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bounded_protocol, "READ_TIMEOUT", 0.3)
+    fake = Fake()
+    fake.awaited = awaited
+    with serving(fake) as (client, bodies):
+        client.socket.sendall(request(NAMES) + request(LONG)[:400])
+        client.answer()
+        with contextlib.suppress(OSError):
+            client.socket.sendall(b" ")
+        assert client.ended()
+        until(lambda: bodies.held == 0)
+
+
+def test_a_caller_that_was_refused_early_may_not_stay_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bounded_protocol, "KEEP_ALIVE", 0.2)
+    sent = request(LONG).replace(b"application/json", b"text/plain")
+    with serving(Fake()) as (client, _):
+        client.socket.sendall(sent[:400])
+        assert client.answer()[0] == b"HTTP/1.1 415 Unsupported Media Type"
+        client.socket.sendall(sent[400:])
+        assert client.ended()
+
+
+@pytest.mark.parametrize("rubbish", [b"rubbish", b"GET / HTTP/1.1", b"GET x HTTP/1.1\r\nHost: x"])
+def test_rubbish_is_not_answered_in_the_place_of_an_earlier_request(rubbish: bytes) -> None:
+    fake = Fake()
+    fake.awaited = 4
+    with serving(fake) as (client, _):
+        client.socket.sendall(request(NAMES) + rubbish + b"\r\n\r\n")
+        assert client.ended()
+
+
+def test_a_body_that_is_no_http_is_answered_400() -> None:
+    with serving(Fake()) as (client, bodies):
+        client.socket.sendall(request(NAMES, chunked=True).replace(b"\r\n0\r\n", b"rubbish"))
+        assert client.answer()[0] == b"HTTP/1.1 400 Bad Request"
+        assert client.ended()
+        until(lambda: bodies.held == 0)
