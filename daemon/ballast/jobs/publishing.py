@@ -24,7 +24,7 @@ class PublishingJob:
         extender_asked: Callable[[], bool] = lambda: False,
     ) -> None:
         """`between` is called between the pieces of a plan; `extender_asked`: whether schedulers ask the extender."""
-        self._context, self._extender_asked = context, extender_asked
+        self._context, self._extender_asked, self._was_asked = context, extender_asked, False
         settings = context.settings
         keys = NodeKeys.of(settings.publishing.prefix, settings.publishing.label_prefix)
         every = settings.publishing.every(settings.telemetry)
@@ -62,8 +62,11 @@ class PublishingJob:
         )
 
     def _open(self) -> str | None:
-        """That kubelets may write what steers pods. Who asks the extender has a profile that reads no labels."""
-        if self._keys.guarded or self._extender_asked():
+        """That kubelets may write what steers pods. Who asks the extender has a profile that reads no labels, also
+        while no pods come.
+        """
+        self._was_asked = self._was_asked or self._extender_asked()
+        if self._keys.guarded or self._was_asked:
             return None
         return (
             f"the kubelet of a node may write {self._keys.score} on it, which the profile of `ballast profile labels` "

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -33,19 +32,19 @@ class KeptScores:
         self.follow()
         slot = self._slots.get(request)
         if slot is None:
+            computed = self._compute(self._fleet, np.array(request).reshape(1, 1, -1))[0]
             slot = len(self._slots)
             if slot == LIMIT:  # The one that came first gives its place.
-                slot = self._slots.pop(next(islice(self._slots, 1)))
-            self._requests[slot] = request
-            self._table[slot] = self._compute(self._fleet, self._requests[slot : slot + 1])[0]
-            self._slots[request] = slot
+                slot = self._slots.pop(next(iter(self._slots)))
+            self._requests[slot], self._table[slot], self._slots[request] = request, computed, slot
         scores: Floats = self._table[slot]
         return scores
 
     def follow(self) -> None:
         """Computes again what changed, for all requests at once. A node that changed several times is computed once."""
         if self._upto < len(self._changes):
-            rows: Ints = np.array(list(set(self._changes[self._upto :])))
-            self._upto = len(self._changes)
+            upto = len(self._changes)
+            rows: Ints = np.array(list(set(self._changes[self._upto : upto])))
             if count := len(self._slots):
                 self._table[:count, rows] = self._compute(self._fleet.at(rows), self._requests[:count])
+            self._upto = upto

@@ -241,7 +241,10 @@ class BoundedProtocol(HttpToolsProtocol):
             self.headers,
             self._certified,
         )
-        taken = self._take(head)
+        try:
+            taken = self._take(head)
+        except Exception:
+            taken = _fail()
         if taken is None:
             url, headers, expects = self.url, self.headers, self.expect_100_continue
             super().on_message_begin()
@@ -267,7 +270,10 @@ class BoundedProtocol(HttpToolsProtocol):
         cycle = self.cycle
         if isinstance(cycle, DirectCycle):
             if cycle.request is not None and cycle.ready is None and not cycle.response_complete:
-                cycle.ready = cycle.request.add(body)
+                try:
+                    cycle.ready = cycle.request.add(body)
+                except Exception:
+                    cycle.ready = _fail()
                 if cycle.ready is not None:
                     cycle.close()
                     if cycle.in_turn:

@@ -325,9 +325,10 @@ def test_an_open_prefix_of_labels_is_told_while_a_profile_reads_them(
     if is_open:
         assert f"write {prefix or 'ballast.dev'}/score on it" in str(told)
         assert "BALLAST_PUBLISHING__LABEL_PREFIX=ballast.node-restriction.kubernetes.io keeps" in str(told)
-        daemon.publishing._extender_asked = lambda: True
-        calm.cycle(daemon)
-        assert condition(daemon, "LabelsOpen") is None
+        for asked in (True, False):  # A night without new pods says nothing of the profile.
+            daemon.publishing._extender_asked = lambda asked=asked: asked  # type: ignore[misc]
+            calm.cycle(daemon)
+            assert condition(daemon, "LabelsOpen") is None
 
 
 def test_labels_may_have_a_prefix_of_their_own_and_everything_else_keeps_its(calm: Rig) -> None:

@@ -1,3 +1,4 @@
+import contextlib
 from typing import Any
 
 import numpy as np
@@ -52,6 +53,27 @@ def test_more_requests_than_are_remembered_are_scored_all_the_same() -> None:
     for number, asks in enumerate([*kinds, *kinds]):
         arrive(model, number % 2, 0, 1)
         assert strategy.finer(model.fleet, asks).exact.tolist() == strategy.score(model.fleet, asks).exact.tolist()
+
+
+def test_what_could_not_be_computed_is_computed_the_next_time() -> None:
+    model, defects = FleetModel(snapshot([0.1, 0.2])), [float(LIMIT), -1.0]
+
+    def compute(fleet: Any, requests: Any) -> Any:
+        if defects and defects[0] in (requests.max(), -float(len(fleet.nodes))):
+            raise MemoryError(defects.pop(0))
+        return np.repeat(requests[:, 0], len(fleet.nodes), axis=1) + model.in_flight.use("cpu", 0, 1.0)[0]
+
+    def kept(number: int) -> list[float]:
+        scores: list[float] = model.fleet.per_request("key", (float(number),), compute).tolist()
+        return scores
+
+    for number in [*range(LIMIT), LIMIT, *range(LIMIT, LIMIT + 5), *range(LIMIT + 5)]:
+        with contextlib.suppress(MemoryError):
+            assert kept(number) == [number] * 2
+    arrive(model, 0, 0, 1)
+    with pytest.raises(MemoryError):
+        model.fleet.settle()
+    assert kept(LIMIT)[0] > LIMIT
 
 
 def test_a_settled_fleet_has_nothing_left_to_compute() -> None:

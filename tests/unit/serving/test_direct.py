@@ -201,6 +201,19 @@ def test_a_defect_is_told_and_keeps_no_body(looks: int) -> None:
     assert [line["event"] for line in told] == ["a request could not be answered"]
 
 
+@pytest.mark.parametrize("step", [(extender.ExtenderRoutes, "take"), (extender.ArrivingRequest, "add")])
+def test_a_defect_before_the_answer_is_told_too(step: tuple[type, str], monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(self: object, given: object) -> None:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(*step, broken)
+    with serving(Fake()) as (client, _), structlog.testing.capture_logs() as told:
+        client.socket.sendall(request(NAMES))
+        assert client.answer()[0] == b"HTTP/1.1 500 Internal Server Error"
+        assert client.ended()
+    assert [line["event"] for line in told] == ["a request could not be answered"]
+
+
 @pytest.mark.parametrize("waits", [False, True])
 def test_a_caller_that_goes_leaves_nothing_behind(waits: bool) -> None:
     asked = threading.Event()
