@@ -277,7 +277,7 @@ class BoundedProtocol(HttpToolsProtocol):
                 if cycle.ready is not None:
                     cycle.close()
                     if cycle.in_turn:
-                        self._send(cycle.ready, cycle)
+                        self._give(cycle.ready, cycle)
         elif not self._oversized:
             super().on_body(body)
         if self.pipeline:
@@ -347,7 +347,7 @@ class BoundedProtocol(HttpToolsProtocol):
     def _start(self, own: DirectCycle) -> None:
         own.in_turn = True
         if own.ready is not None:
-            self._send(own.ready, own)
+            self._give(own.ready, own)
         elif own.whole:
             self._answer(own)
         elif own.expects:
@@ -359,6 +359,9 @@ class BoundedProtocol(HttpToolsProtocol):
             answer = own.request.answer()
         except Exception:
             answer = _fail()
+        self._give(answer, own)
+
+    def _give(self, answer: DirectAnswer | Awaitable[DirectAnswer], own: DirectCycle) -> None:
         if isinstance(answer, DirectAnswer) and not self.flow.write_paused:
             own.close()
             self._send(answer, own)

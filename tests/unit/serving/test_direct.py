@@ -256,6 +256,23 @@ def test_a_client_that_reads_no_answer_gets_no_further_ones() -> None:
         assert len(fake.asked) < 200
 
 
+def test_refusals_that_nobody_reads_are_few(monkeypatch: pytest.MonkeyPatch) -> None:
+    served, made = list[bounded_protocol.BoundedProtocol](), bounded_protocol.BoundedProtocol.connection_made
+
+    def noted(self: bounded_protocol.BoundedProtocol, transport: Any) -> None:
+        made(self, transport)
+        served.append(self)
+
+    monkeypatch.setattr(bounded_protocol.BoundedProtocol, "connection_made", noted)
+    with serving(Fake()) as (client, _):
+        client.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        client.socket.settimeout(1.0)
+        with contextlib.suppress(OSError):
+            client.socket.sendall(60_000 * b"GET /scheduler/filter HTTP/1.1\r\nHost: x\r\n\r\n")
+        until(lambda: bool(served) and served[0].flow.read_paused)
+        assert served[0].transport.get_write_buffer_size() < 2**20
+
+
 def test_what_an_answer_changed_is_computed_after_it_was_sent() -> None:
     settled = threading.Event()
 
