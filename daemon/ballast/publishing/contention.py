@@ -89,7 +89,8 @@ class LabelContention:
         if record.expected == carried:
             return
         if carried in record.tried:
-            record.expected, record.answered = carried, True
+            later = record.tried[record.tried.index(carried) + 1 :]  # One before it arrives no more.
+            record.expected, record.tried, record.answered = carried, later, True
             return
         agrees = replace(record.expected, window=None) == replace(carried, window=None)
         record.expected, record.answered = carried, False

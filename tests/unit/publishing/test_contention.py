@@ -58,6 +58,23 @@ def test_a_write_of_ours_whose_answer_was_lost_is_no_foreign_one() -> None:
     assert contention.contended(90.0) == {"n1"}, "what nobody of us wrote is foreign all the same"
 
 
+@pytest.mark.parametrize("before", [0, 1])
+def test_a_write_of_ours_that_a_later_one_replaced_comes_back_by_another_alone(before: int) -> None:
+    contention = LabelContention("a/ballast", 1000.0, lambda name: "ballast")
+    contention.begin(UIDS, 30.0)
+    contention.wrote("n1", "u1", OURS)
+    lost = [
+        dataclasses.replace(OURS, score=str(score), window=f'{{"by":"a/ballast","v":{score}}}') for score in range(3)
+    ]
+    for each in lost:
+        contention.tried("n1", each)
+    contention.saw("n1", "u1", lost[1], 60.0)
+    contention.saw("n1", "u1", lost[2], 61.0)
+    assert contention.contended(61.0) == set()
+    contention.saw("n1", "u1", lost[before], 62.0)
+    assert contention.contended(62.0) == {"n1"}
+
+
 @pytest.mark.parametrize("times", [2, 3, 50])
 def test_each_further_write_begins_the_ten_minutes_anew(times: int) -> None:
     contention = disturbed(times=times)
