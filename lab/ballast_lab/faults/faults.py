@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
+from ballast.eviction.recent_evictions import FIRST_REST
 from ballast_lab.faults.forwarder import RETRY_AFTER, Then, When
 from ballast_lab.faults.replica import FAKETIME, Gear, Replica
 
@@ -207,6 +208,10 @@ class Drip(Fault):
 
     def finish(self, lane: Lane, victim: Replica) -> None:
         time.sleep(_SHORT)
+
+    def again(self, part: str) -> float | None:
+        """A workload rests after an eviction that was not answered."""
+        return _AGAIN + FIRST_REST if part == "eviction" else _AGAIN
 
 
 class RetryAfter(Fault):
