@@ -1,6 +1,6 @@
 """What whoever holds the daemon's token may do: each request on a real API server, in each mode."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
@@ -23,6 +23,7 @@ MODES = {
 NODE = "/api/v1/nodes/busy"
 SYSTEM = "/api/v1/namespaces/kube-system"
 WEB = "/apis/apps/v1/namespaces/default/deployments/web"
+ONE = "/apis/apps/v1/namespaces/default/deployments/one"
 MERGE, STRATEGIC = "application/merge-patch+json", "application/strategic-merge-patch+json"
 JSON_PATCH, APPLY = "application/json-patch+json", "application/apply-patch+yaml"
 OURS = {"key": "ballast.dev/overloaded", "effect": "PreferNoSchedule"}
@@ -56,9 +57,9 @@ def scaled(replicas: int) -> Request:
     return Request("PATCH", f"{WEB}/scale", {"spec": {"replicas": replicas}})
 
 
-def restarted(uid: str, **more: object) -> Request:
-    template = {"metadata": {"annotations": {"ballast.dev/restarted-for": uid}}, **more}
-    return Request("PATCH", WEB, {"spec": {"template": template}}, STRATEGIC)
+def restarted(uid: str, path: str = ONE, metadata: Mapping[str, object] | None = None, **more: object) -> Request:
+    template = {"metadata": {"annotations": {"ballast.dev/restarted-for": uid}, **(metadata or {})}, **more}
+    return Request("PATCH", path, {"spec": {"template": template}}, STRATEGIC)
 
 
 def requests(uid: str, own: str) -> dict[str, Request]:
@@ -158,8 +159,10 @@ def requests(uid: str, own: str) -> dict[str, Request]:
         "add one replica": scaled(4)._replace(modes=evicts, why="a surge adds one; CEL cannot see whether one is open"),
         "take one replica": scaled(2)._replace(modes=evicts, why="a surge takes one back; likewise"),
         "add two replicas": scaled(5),
-        "restart a Deployment": restarted(uid)._replace(modes=evicts, why="that is how single replicas move"),
+        "restart a single replica": restarted(uid)._replace(modes=evicts, why="that is how single replicas move"),
+        "restart a Deployment of three": restarted(uid, WEB),
         "restart a Deployment with another image": restarted(uid, **IMAGE),
+        "keep pods by a finalizer of their template": restarted(uid, metadata={"finalizers": ["example.org/keep"]}),
         "change the replicas of a Deployment itself": Request("PATCH", WEB, {"spec": {"replicas": 9}}),
         "annotate a template": Request(
             "PATCH", WEB, {"spec": {"template": {"metadata": {"annotations": {"example.org/x": "y"}}}}}
@@ -195,16 +198,21 @@ def requests(uid: str, own: str) -> dict[str, Request]:
 
 @contextmanager
 def objects(api: Api) -> Iterator[str]:
-    """A pod `victim` and a Deployment `web` of three replicas; gives the pod's uid."""
+    """A pod `victim`, a Deployment `web` of three replicas and one `one` of one; gives the pod's uid."""
     uid = api.post(PODS, pod("victim"))["metadata"]["uid"]
     labels = {"app": "web"}
     template = {"metadata": {"labels": labels}, "spec": pod("web", schedulerName="nobody")["spec"]}
     spec = {"replicas": 3, "selector": {"matchLabels": labels}, "template": template}
-    api.post("/apis/apps/v1/namespaces/default/deployments", {"metadata": {"name": "web"}, "spec": spec})
+    deployments = WEB.removesuffix("/web")
+    api.post(deployments, {"metadata": {"name": "web"}, "spec": spec})
+    labels, single = {"app": "one"}, {**template, "metadata": {"labels": {"app": "one"}}}
+    one = {"replicas": 1, "selector": {"matchLabels": labels}, "template": single}
+    api.post(deployments, {"metadata": {"name": "one"}, "spec": one})
     try:
         yield uid
     finally:
         api.delete(WEB, {"gracePeriodSeconds": 0})
+        api.delete(ONE, {"gracePeriodSeconds": 0})
         api.delete(PODS, {"gracePeriodSeconds": 0})
 
 

@@ -291,7 +291,7 @@ def to_workload(kind: str, source: WireWorkload, shared: Shared, keep: Callable[
         current_revision=shared.string(source.status.current_revision) if source.status else "",
         updates_from=_updates_from(source.spec, source.status),
         deletes_claims=_deletes_claims(source.spec),
-        gapless=kind == "Deployment" and _gapless(source.spec),
+        gapless=kind == "Deployment" and gapless(source.spec),
         uncreated=bool(source.status and source.status.has("ReplicaFailure", "True")),
         starts_within=_starts_within(source.spec),
         ordered=kind == "StatefulSet" and source.spec.pod_management_policy != "Parallel",
@@ -432,9 +432,9 @@ def _stalled(source: WireWorkload) -> bool:
     return source.spec.paused or late or bool(partition) or (strategy is not None and strategy.type == "OnDelete")
 
 
-def _gapless(spec: WorkloadSpec) -> bool:
-    """As the controller of Deployments rounds it for one replica: up what is added, down what is taken. Where both come
-    to nothing it takes the pod."""
+def gapless(spec: WorkloadSpec) -> bool:
+    """Whether a rollout of one replica adds a pod before it takes one. The controller of Deployments rounds up what is
+    added and down what is taken; where both come to nothing it takes the pod."""
     strategy = spec.strategy or UpdateStrategy()
     limits = strategy.rolling_update or RollingUpdate()
     rolls = strategy.type in ("", "RollingUpdate") and not spec.paused

@@ -32,7 +32,7 @@ class Town:
             {
                 "metadata": {"name": "web", "uid": "u-web", "generation": 3, **metadata},
                 "spec": {"replicas": 1, "template": {"metadata": {"annotations": annotations}}},
-                "status": {"observedGeneration": 3},
+                "status": {"observedGeneration": 3, "replicas": 1, "updatedReplicas": 1},
             },
         )
         self.before = mark
@@ -143,6 +143,44 @@ def test_a_template_that_somebody_else_has_changed_is_left_alone(town: Town) -> 
     assert (town.mark, town.status()) == ("u-other", "stopped")
 
 
+@pytest.mark.parametrize(
+    "change", [{"replicas": 5}, {"replicas": 0}, {"strategy": {"type": "Recreate"}}, {"strategy": {"type": "Other"}}]
+)
+def test_a_rollback_restarts_no_more_than_one_pod_and_takes_none_first(town: Town, change: dict[str, Any]) -> None:
+    town.restart()
+    town.comes(ready=False)
+    town.server.objects[WEB]["spec"] |= change
+    town.replica.follow(400.0)
+    assert (town.mark, town.status()) == (town.pod.uid, "stopped")
+
+
+def test_a_step_ends_whose_rollback_is_refused_for_an_hour(town: Town) -> None:
+    town.restart()
+    town.comes(ready=False)
+
+    def refuse(method: str, path: str, body: Any) -> None:
+        if path == WEB and method == "PATCH":
+            raise ClusterError("not yours any more", status=403)
+
+    town.server.before = refuse
+    town.replica.follow(400.0)
+    assert town.status() == "landed"
+    town.replica.follow(3600.0)
+    assert town.status() == "stopped"
+    assert town.replica.recent()[0]["why"].endswith("within 300 s, and its rollout could not be rolled back")
+    assert town.replica.evictor.history().replacements == 0, "nothing waits for it"
+
+
+def test_a_daemon_that_may_restart_nothing_claims_no_rollback(town: Town) -> None:
+    town.restart()
+    town.comes(ready=False)
+    options = replace(town.replica.evictor.options, restarts=None)
+    town.replica.evictor.options = options
+    town.replica.follower = PlanFollower(town.replica.evictor, town.replica.replacements, town.server.clock)
+    town.replica.follow(4100.0)
+    assert town.replica.recent()[0]["why"].endswith("could not be rolled back")
+
+
 def test_a_rollback_is_tried_until_it_is_done(town: Town) -> None:
     town.restart()
 
@@ -166,6 +204,9 @@ def test_a_rollback_is_tried_until_it_is_done(town: Town) -> None:
         ({"metadata": {"uid": "u-new"}}, "is being changed"),
         ({"spec": {"replicas": 2}}, "is being changed"),
         ({"spec": {"paused": True}}, "is being changed"),
+        ({"spec": {"strategy": {"type": "Recreate"}}}, "is being changed"),
+        ({"status": {"replicas": 2}}, "is being changed"),
+        ({"status": {"updatedReplicas": 0}}, "is being changed"),
         (None, "cannot be restarted"),
     ],
 )

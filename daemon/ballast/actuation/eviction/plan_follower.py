@@ -77,7 +77,8 @@ def follow_steps(
 ) -> Followed:
     """What became of the steps of the plan by `now`. `ready_within` is seconds, more where a step is more patient.
 
-    `roll_back` ends a rollout whose pod is late, and says whether nothing is left to be done for it.
+    `roll_back` ends a rollout whose pod is late, and says whether nothing is left to be done for it. Where that cannot
+    be done for an hour, the step ends all the same.
     """
     followed = Followed(plan)
     before = [_follow_step(_past(step, now), watched, followed, now) for step in plan.steps]
@@ -135,11 +136,13 @@ def _unless_late(
 ) -> StepRecord:
     victim, patience = watched.pods.get(step.uid), max(ready_within, step.patience)
     ends = victim is not None and not victim.finished and not step.rollout
-    if not step.open or now - max(step.time, step.gone_at) <= (ENDING if ends else patience):
+    passed = now - max(step.time, step.gone_at)
+    if not step.open or step.status is StepStatus.RECORDED or passed <= (ENDING if ends else patience):
         return step
-    if step.status is StepStatus.RECORDED or (step.rollout and not roll_back(step)):
+    back = not step.rollout or roll_back(step)
+    if not back and passed <= patience + ENDING:
         return step
-    step = replace(step, status=StepStatus.STOPPED, why=_lateness(step, patience, there=ends))
+    step = replace(step, status=StepStatus.STOPPED, why=_lateness(step, patience, there=ends, back=back))
     followed.late.append(step)
     return step
 
@@ -164,14 +167,15 @@ def _with_replacement(step: StepRecord, watched: FollowedPods, followed: Followe
     return step
 
 
-def _lateness(step: StepRecord, ready_within: float, *, there: bool) -> str:
+def _lateness(step: StepRecord, ready_within: float, *, there: bool, back: bool) -> str:
     if there:
         return f"{step.pod} has not ended within {ENDING / 60:.0f} minutes"
+    left = "" if back else ", and its rollout could not be rolled back"
     if not step.replacement:
-        return f"no replacement of {step.pod} came within {ready_within:.0f} s"
+        return f"no replacement of {step.pod} came within {ready_within:.0f} s{left}"
     where = f" on {step.landed_on}" if step.landed_on else ""
-    back = ", so its rollout was rolled back" if step.rollout else ""
-    return f"the replacement of {step.pod}{where} was not Ready within {ready_within:.0f} s{back}"
+    left = ", so its rollout was rolled back" if step.rollout and back else left
+    return f"the replacement of {step.pod}{where} was not Ready within {ready_within:.0f} s{left}"
 
 
 def _judge(
@@ -249,7 +253,7 @@ class PlanFollower:
         """`use` tells what pods use now."""
         self._use = ReplacementUse(use, evictor.options.window, evictor.options.lag)
         restarts = evictor.options.restarts
-        self._roll_back = restarts.roll_back if restarts is not None else lambda step: True
+        self._roll_back = restarts.roll_back if restarts is not None else lambda step: False
         self._recorder, self._events, self._options = evictor.recorder, evictor.events, evictor.options
         self._reserved, self._clock = replacements, clock
 

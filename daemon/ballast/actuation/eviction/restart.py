@@ -12,7 +12,7 @@ from ballast.actuation.eviction.records import StepRecord
 from ballast.actuation.eviction.requests import PART
 from ballast.base.errors import NOT_JSON, ClusterError, Gone, NotFound
 from ballast.cluster.client import KubeApi
-from ballast.cluster.objects import wire
+from ballast.cluster.workloads import WireWorkload, WorkloadStatus, gapless
 from ballast.cluster.write import MERGE_PATCH, Write, WriteTarget, object_path
 from ballast.cluster.writer import Writer
 from ballast.model.marks import RESTARTED_FOR
@@ -24,32 +24,23 @@ PATIENCE = 20.0
 """Seconds in which a rollout is taken back, or tried again later."""
 
 
-class _Template(wire.WireStruct):
-    metadata: wire.Meta = msgspec.field(default_factory=wire.Meta)
-
-
-class _Spec(wire.WireStruct):
-    replicas: int = 1
-    paused: bool = False
-    template: _Template = msgspec.field(default_factory=_Template)
-
-
-class _Status(wire.WireStruct):
-    observed_generation: int = 0
-
-
-class _Versioned(wire.Meta):
-    generation: int = 0
-
-
-class _Deployment(wire.WireStruct):
-    metadata: _Versioned
-    spec: _Spec = msgspec.field(default_factory=_Spec)
-    status: _Status = msgspec.field(default_factory=_Status)
-
+class _Deployment(WireWorkload):
     @property
     def mark(self) -> str:
-        return (self.spec.template.metadata.annotations or {}).get(RESTARTED_FOR, "")
+        template = self.spec.template
+        return (template.metadata.annotations or {}).get(RESTARTED_FOR, "") if template is not None else ""
+
+    @property
+    def moves_one(self) -> bool:
+        """Whether a change of its template replaces one pod, without a gap."""
+        return self.spec.replicas == 1 and gapless(self.spec)
+
+    @property
+    def at_rest(self) -> bool:
+        """Whether its controller has seen the newest template, and its only pod is of that."""
+        status = self.status or WorkloadStatus()
+        seen = (status.observed_generation or 0) >= self.metadata.generation
+        return seen and status.replicas == status.updated_replicas == 1
 
 
 class Rollout(NamedTuple):
@@ -75,16 +66,16 @@ class Restarts:
         except ClusterError as error:
             return Rollout(deployment, problem=f"Deployment {deployment.name} cannot be restarted: {error}")
         owner = next((each for each in found.metadata.owner_references or () if each.controller), None)
-        at_rest = found.status.observed_generation >= found.metadata.generation and not found.spec.paused
         problem = None
         if owner is not None:
             problem = f"Deployment {deployment.name} is not restarted: {owner.kind} {owner.name} may undo it"
-        elif found.metadata.uid != deployment.uid or found.spec.replicas != 1 or not at_rest:
+        elif found.metadata.uid != deployment.uid or not (found.moves_one and found.at_rest):
             problem = f"Deployment {deployment.name} is being changed"
         return Rollout(deployment, found.metadata.resource_version, found.mark, problem)
 
     def roll_back(self, step: StepRecord) -> bool:
-        """Gives the template its mark of before, unless somebody has changed it; whether nothing is left to be done."""
+        """Gives the template its mark of before, unless somebody has changed that, or more than one pod would be
+        replaced, or one with a gap; whether nothing is left to be done."""
         namespace, _, name = step.workload or ("", "", "")
         try:
             found = self._read(namespace, name)
@@ -92,7 +83,7 @@ class Restarts:
             return True
         except ClusterError:
             return False
-        if found.metadata.uid != step.rollout or found.mark != step.uid:
+        if found.metadata.uid != step.rollout or found.mark != step.uid or not found.moves_one:
             return True
         write = _write(step, found.metadata.resource_version, step.before or None, "its new pod is not Ready")
         return self._writer.submit(write, deadline=self._writer.within(PATIENCE)).done
