@@ -169,7 +169,7 @@ class Gate:
         youngest = self.facts.now - self.rules.min_pod_age
         refused = FINISHED if self.rules.moves else ("Succeeded",)
         # The answers of the built-in checks of single pods are known without asking them, unless one of these holds.
-        ask_all = self.history.acting or _OTHERS_OF_POD or bool(self.history.looping)
+        ask_all = self.history.acting or _OTHERS_OF_POD or bool(self.history.looping or self.history.gave)
         numbers: list[int] = []
         for pod in pods:
             notes = pod.annotations

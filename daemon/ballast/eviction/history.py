@@ -47,6 +47,8 @@ class History:
     """Workloads with an open power plan."""
     looping: Mapping[tuple[WorkloadKey, str], float] = field(default_factory=dict)
     """When a pod of a workload came back to a node that had given one of it."""
+    gave: Mapping[tuple[WorkloadKey, str], float] = field(default_factory=dict)
+    """When a node last gave a pod of a workload."""
     overloaded: frozenset[str] = frozenset()
     """Nodes so loaded that relief may not wait until the landing is known."""
     backing_off: Mapping[WorkloadKey, float] = field(default_factory=dict)

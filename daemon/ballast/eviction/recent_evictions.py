@@ -187,6 +187,7 @@ class RecentEvictions:
         planners: dict[str, list[float]] = {}
         rates: dict[str, list[float]] = {}
         workloads: dict[WorkloadKey, list[PastEviction]] = {}
+        gave: dict[tuple[WorkloadKey, str], float] = {}
         for eviction in counted:
             nodes[eviction.node] = node_planners[eviction.node, eviction.planner] = eviction.at
             if eviction.imagined == imagined:
@@ -195,6 +196,8 @@ class RecentEvictions:
                     planners.setdefault(eviction.planner, []).append(eviction.at)
             if eviction.workload is not None:
                 workloads.setdefault(eviction.workload, []).append(eviction)
+                if not eviction.imagined and eviction.at > now - LOOP:
+                    gave[eviction.workload, eviction.node] = eviction.at
         past = [each for each in counted if each.imagined == imagined]
         return History(
             past=tuple((each.at, each.node, each.workload, each.planner) for each in past),
@@ -206,6 +209,7 @@ class RecentEvictions:
             known=frozenset(eviction.uid for eviction in counted if not eviction.imagined),
             by_planner={name: tuple(times) for name, times in planners.items()},
             looping={key: at for key, at in self._returned.items() if at > now - LOOP},
+            gave=gave,
             backing_off={key: rest.until for key, rest in self._rests.items() if rest.until > now},
             restarts=dict(self._restarts),
             ineffective={key: failure.why for key, failure in self._ineffective.items() if failure.until > now},

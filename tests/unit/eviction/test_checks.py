@@ -49,6 +49,8 @@ def history(**changes: Any) -> Shop:
     return replace(SHOP, history=History(**changes))
 
 
+GAVE, BACK = {(WEB, "n1"): NOW - 7000.0}, a_pod(created=NOW - 6000)
+ONLY = (msgspec.structs.replace(DEPLOYMENT, replicas=1), SET)
 EMPTY_DIR = Template(local_volumes=("cache",), scratch_volumes=("cache",), volume_claims=True, resource_claims=True)
 IN_MEMORY = Template(local_volumes=("cache",), scratch_volumes=("cache",), memory_volumes=("cache",))
 HOST_PATH = Template(local_volumes=("cache", "logs"), scratch_volumes=("cache",))
@@ -316,9 +318,15 @@ REFUSED: list[tuple[str, Shop]] = [
     ("cluster-health", history(replacements=4)),
     ("loop", history(looping={(WEB, "n1"): NOW - 7000.0})),
     ("loop", history(looping={(WEB, "n1"): NOW - 3500.0}, overloaded=frozenset({"n1"}))),
+    ("loop", replace(history(gave={(WEB, "n1"): NOW - 7000.0}), pod=BACK, workloads=ONLY)),
+    ("loop", replace(history(gave=GAVE, overloaded=frozenset({"n1"})), pod=a_pod(created=NOW - 3500), workloads=ONLY)),
 ]
 
 ALLOWED: list[tuple[str, Shop]] = [
+    ("loop", replace(history(gave=GAVE, overloaded=frozenset({"n1"})), pod=BACK, workloads=ONLY)),
+    ("loop", replace(history(gave={(WEB, "n1"): NOW - 5000.0}), pod=BACK, workloads=ONLY)),
+    ("loop", replace(history(gave={(WEB, "n2"): NOW - 7000.0}), pod=BACK, workloads=ONLY)),
+    ("loop", replace(history(gave=GAVE), pod=BACK)),
     *((name, SHOP) for name in NAMES),
     ("priority", replace(rules(priority_below=100), pod=a_pod(priority=99))),
     ("local-storage", pod(template=EMPTY_DIR)),

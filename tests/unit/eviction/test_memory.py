@@ -72,6 +72,8 @@ def test_many_moves_of_a_workload_are_no_loop_and_its_way_back_is() -> None:
         memory.note_landing(WEB, node, NOW)
     memory.note_landing(API, "n1", NOW)
     assert not memory.history(NOW).looping
+    assert memory.history(NOW).gave == {(WEB, "n1"): NOW}
+    assert memory.history(NOW, without={"u0"}).gave == {(WEB, "n1"): NOW - 1}
     memory.note_landing(WEB, "n1", NOW)
     assert memory.history(NOW + LOOP - 1).looping == {(WEB, "n1"): NOW}
     assert not memory.history(NOW + LOOP).looping

@@ -1,8 +1,10 @@
 """Whether Ballast may act now, and on this pod."""
 
+import math
+
 from ballast.eviction.annotations import objection
 from ballast.eviction.check_input import CheckInput, CheckResult, allow, refuse
-from ballast.eviction.facts import Facts, leaving, young
+from ballast.eviction.facts import Facts, WorkloadKey, leaving, young
 from ballast.eviction.gate_rules import HOUR, GateRules
 from ballast.eviction.history import History
 from ballast.model.node_state import silent_share
@@ -60,11 +62,20 @@ def cluster_health(case: CheckInput) -> CheckResult:
 
 
 def loop(case: CheckInput) -> CheckResult:
-    at = None if case.workload is None else case.history.looping.get((case.workload, case.pod.node))
+    at = None if case.workload is None else _came_back(case, (case.workload, case.pod.node))
     # Nothing holds a pod on an overloaded node for a day.
     if at is not None and not (case.pod.node in case.history.overloaded and case.facts.now - at >= HOUR):
         return refuse("its node gave a pod of this workload before, and one came back", since=case.facts.now - at)
     return allow("no pod of its workload came back to this node")
+
+
+def _came_back(case: CheckInput, place: tuple[WorkloadKey, str]) -> float | None:
+    """Since when a pod is back. The only pod of a workload is back however it came there: by a rollout that somebody
+    undid, or a drain."""
+    gave = case.history.gave.get(place)
+    if gave is not None and case.facts.replicas(case.pod) == 1 and case.pod.created > gave:
+        return max(case.pod.created, case.history.looping.get(place, -math.inf))
+    return case.history.looping.get(place)
 
 
 def cluster_trouble(facts: Facts, rules: GateRules, history: History) -> CheckResult | None:
