@@ -60,7 +60,7 @@ class PodUsageCache:
                 problems={**_of_hours(old.problems), **answers.problems},
             )
         assert isinstance(self._source, MetricsServerSource)
-        return ask_metrics_server(self._get, at, resources, self._settings)
+        return ask_metrics_server(self._get, at, resources, self._settings, about)
 
 
 def _of_hours(by_name: Mapping[str, T]) -> dict[str, T]:

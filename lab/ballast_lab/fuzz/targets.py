@@ -206,7 +206,9 @@ def _usage(body: bytes) -> object:
 
 
 def _usage_of_metrics_server(body: bytes) -> object:
-    return pod_telemetry.decode(pod_telemetry.PodAnswers(NOW, {"": body}, {}, ("cpu",), 60.0, 5.0), _HOMES).by_pod()
+    return pod_telemetry.decode(
+        pod_telemetry.PodAnswers(NOW, {pod_telemetry.PATH: body}, {}, ("cpu",), 60.0, 5.0), _HOMES
+    ).by_pod()
 
 
 def _environment(body: bytes) -> object:

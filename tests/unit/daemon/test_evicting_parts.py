@@ -3,6 +3,7 @@
 from dataclasses import replace
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 from msgspec import UNSET
@@ -13,6 +14,7 @@ from ballast.cluster.write import WriteTarget
 from ballast.jobs.eviction.eviction_sentences import rate_used_up
 from ballast.jobs.eviction.executor import with_effects
 from ballast.jobs.eviction.observations import HotNodes, InvalidAnnotations, RecentScaling
+from ballast.jobs.eviction.replaced_use import ReplacedUse
 from ballast.model.node import Node
 from ballast.model.node_state import NodeStates
 from ballast.model.pod import Pod
@@ -23,9 +25,10 @@ from ballast.planners.eviction_plan import EvictionPlan, Move, Refusal
 from ballast.planning.moment import loads
 from ballast.settings import Settings
 from ballast.telemetry.metrics_server import MetricsServerSource
-from ballast.telemetry.pod_usage import HOUR, Homes, PodAnswers, decode
+from ballast.telemetry.pod_usage import FEW_NAMESPACES, HOUR, Homes, PodAnswers, decode
 from ballast.telemetry.pod_usage_cache import FEW, PodUsageCache
 from ballast.telemetry.prometheus_source import PrometheusSource
+from tests.worlds.clock import FakeClock
 
 NAN = float("nan")
 
@@ -173,6 +176,45 @@ def test_without_prometheus_metrics_server_is_asked() -> None:
     asking = PodUsageCache(MetricsServerSource(get, settings, Metrics()), get, settings)
     assert decode(asking.ask(0, ("cpu",)), Homes((), ())).pods == ()
     assert paths == ["/apis/metrics.k8s.io/v1beta1/pods"]
+
+
+def test_of_a_few_pods_metrics_server_lists_their_namespaces_alone() -> None:
+    paths: list[str] = []
+
+    def get(path: str) -> bytes:
+        paths.append(path)
+        where = {"namespace": path.split("/")[-2], "name": "a"}
+        items = [{"metadata": where, "timestamp": "1970-01-01T00:00:00Z", "containers": [{"usage": {"cpu": "500m"}}]}]
+        return msgspec.json.encode({"items": items})
+
+    settings = Settings()
+    asking = PodUsageCache(MetricsServerSource(get, settings, Metrics()), get, settings)
+    usage = decode(asking.ask(0, ("cpu",), ["shop/a", "shop/b", "bank/a"]), Homes((), ()))
+    assert usage.by_pod() == {"bank/a": {"cpu": 0.5}, "shop/a": {"cpu": 0.5}}
+    assert paths == [f"/apis/metrics.k8s.io/v1beta1/namespaces/{name}/pods" for name in ("bank", "shop")]
+    paths.clear()
+    asking.ask(60, ("cpu",), [f"n{number}/a" for number in range(FEW_NAMESPACES + 1)])
+    assert paths == ["/apis/metrics.k8s.io/v1beta1/pods"]
+
+
+def test_an_answer_that_is_reused_is_no_further_sample() -> None:
+    """Plans every 15 s: what is asked once a minute tells of one sample a minute."""
+    clock = FakeClock(0.0)
+    body = {"metadata": {"namespace": "shop", "name": "a"}, "containers": [{"usage": {"cpu": "1", "memory": "1Gi"}}]}
+
+    def get(path: str) -> bytes:
+        return msgspec.json.encode(
+            {"items": [{**body, "timestamp": f"1970-01-01T00:{int(clock.wall() // 60):02d}:00Z"}]}
+        )
+
+    settings = Settings()
+    asking = PodUsageCache(MetricsServerSource(get, settings, Metrics()), get, settings)
+    used = ReplacedUse(asking, clock.wall, lambda: (), lambda: ())
+    told: list[str] = []
+    for _ in range(20):
+        told += used(["shop/a"])
+        clock.advance(15.0)
+    assert told == ["shop/a"] * 5
 
 
 def web(**annotations: str) -> Workload:

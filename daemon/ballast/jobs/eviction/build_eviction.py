@@ -1,7 +1,6 @@
 """Builds the job `eviction` from the settings."""
 
 import os
-from collections.abc import Sequence
 
 from ballast.actuation.eviction.evictor import Evictor, EvictorOptions
 from ballast.actuation.eviction.node_marks import EmptyNodes, LeavingTaints
@@ -20,14 +19,13 @@ from ballast.jobs.eviction.executor import PlanExecutor
 from ballast.jobs.eviction.explainer import Explainer
 from ballast.jobs.eviction.follow_up import FollowUp
 from ballast.jobs.eviction.moment_taker import MomentTaker, OtherParts
+from ballast.jobs.eviction.replaced_use import ReplacedUse
 from ballast.jobs.power import build_power
 from ballast.jobs.power.power_job import PowerJob
-from ballast.model.node_state import ALWAYS_NEEDED
 from ballast.planners.built_in import planner
 from ballast.planning.process import PlanningProcess, deadline_of
 from ballast.serving.board import Board
 from ballast.settings import Duration, Mode, Settings
-from ballast.telemetry.pod_usage import Homes, decode
 from ballast.telemetry.pod_usage_cache import PodUsageCache
 from ballast.telemetry.presets import rate_window
 from ballast.telemetry.prometheus_source import PrometheusSource
@@ -79,15 +77,12 @@ def build(
             trial=ReplacementTrial(api, writer, clock) if acts else None,
         ),
     )
-    replaced = PodUsageCache(source, context.api.get, settings)
-
-    def used(names: Sequence[str]) -> dict[str, dict[str, float]]:
-        assert board.snapshot is not None
-        # The pods of a few plans: their answer is decoded here, in the job's thread.
-        answers, wanted = replaced.ask(board.snapshot.time, ALWAYS_NEEDED, names), frozenset(names)
-        pods = [pod for pod in context.cache.pods() if f"{pod.namespace}/{pod.name}" in wanted]
-        return decode(answers, Homes(context.cache.nodes(), pods)).by_pod()
-
+    used = ReplacedUse(
+        PodUsageCache(source, context.api.get, settings),
+        lambda: clock.wall() if board.snapshot is None else board.snapshot.time,
+        context.cache.nodes,
+        context.cache.pods,
+    )
     follower = PlanFollower(evictor, replacements, clock, used)
     moments = MomentTaker(
         context,
