@@ -22,7 +22,8 @@ def in_coming_size(objects: ClusterObjects) -> Sequence[Pod]:
     grown: dict[tuple[int, int], Shape] = {}
 
     def sized(pod: Pod) -> Pod:
-        if pod.owner is None or pod.finished:
+        # One that waits has the size that it was admitted in.
+        if pod.owner is None or pod.finished or not pod.node:
             return pod
         own = (pod.namespace, pod.owner.kind, pod.owner.name)
         top = above.get(own)

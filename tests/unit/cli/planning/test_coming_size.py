@@ -4,6 +4,10 @@ from typing import Any
 
 import pytest
 
+from ballast.eviction.coming_size import in_coming_size
+from ballast.eviction.facts import ClusterObjects
+from ballast.model.pod import Owner, Pod
+from ballast.model.workload import Recommendation
 from tests.unit.cli.planning.conftest import Plan
 from tests.worlds.owned import HOT, cluster, deployment, made, ref, replica_sets, stateful
 from tests.worlds.printed import Json
@@ -54,3 +58,12 @@ def test_a_pod_whose_replacement_would_have_no_room_stays(name: str, plan: Plan)
 @pytest.mark.parametrize("name", MOVES)
 def test_a_pod_moves_where_its_replacement_fits(name: str, plan: Plan) -> None:
     assert plan("relieve", cluster(MOVES[name]), HOT)["steps"]
+
+
+def test_a_pod_that_waits_asks_for_no_more_than_it_does() -> None:
+    """Its size was set as it was admitted: no room is made for more."""
+    owner = Owner("StatefulSet", "db", "u-db", True)
+    waits, runs = Pod("shop", "db-1", owner=owner), Pod("shop", "db-0", owner=owner, node="n1")
+    wanted = Recommendation("shop", "StatefulSet", "db", {"cpu": 8.0})
+    sized = in_coming_size(ClusterObjects(pods=(waits, runs), recommendations=(wanted,)))
+    assert [pod.shape.requests.get("cpu", 0.0) for pod in sized] == [0.0, 8.0]
