@@ -35,7 +35,8 @@ def test_so_are_rises_that_wait_as_long_as_the_published_ones(name: str) -> None
 @pytest.mark.parametrize("way", ["absolute", "absolute, measured"])
 def test_a_step_of_the_others_is_followed_in_few_actions(way: str, lag: int) -> None:
     found = dict(lived({each.name: each for each in WAYS}[way], lag))
-    assert found["actions"] <= 8
+    # Watts that nobody declared are found on the way: by smaller steps, and no longer over the limit.
+    assert found["actions"] <= {"absolute": 8, "absolute, measured": 14}[way]
     assert found["s over"] <= 700
 
 

@@ -69,6 +69,11 @@ def lived(way: ClosedLoop, lag: int) -> Iterator[tuple[str, float]]:
         if state.plan is not None:
             actions += state.plan.replicas != counts
             counts, state = dict(state.plan.replicas), state.committed()
+            # What was changed draws from now on, not from the next look on.
+            drawn, now = Fraction(TRUE * counts[REF]), at + Fraction(1, 1000)
+            total.add(now, others + drawn)
+            own.add(now, drawn)
+            believed.add(now, in_force.places[REF].member.watts * counts[REF])
         over += TICK * (others + TRUE * counts[REF] > LIMIT)
         if tick >= STEP:
             seen.append(counts[REF])
