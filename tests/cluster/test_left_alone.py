@@ -42,7 +42,9 @@ def test_what_cannot_or_must_not_move_stays_and_the_rest_is_relieved(cluster: Co
                 eventually(f"{app} was refused", lambda: code in _answers(cluster, since, app), every=0.5)  # noqa: B023
             left = {app for app in before if _gone(cluster, before, app)}
             assert left == {"plain"}
-            assert {call.name.split("-")[0] for call in _evictions(cluster, since)} == {"plain", *REFUSED}
+            # Ballast's own pods are no part of this: the daemon runs outside, and does not know them as its own.
+            asked = {call.name.split("-")[0] for call in _evictions(cluster, since)} - {"ballast"}
+            assert asked == {"plain", *REFUSED}
             for app in REFUSED:
                 assert len(_answers(cluster, since, app)) <= 4, "a workload rests after a refusal"
             machines["n0"].memory = 0.3
