@@ -2,14 +2,13 @@
 
 import math
 import re
-import subprocess
 import time
 from collections.abc import Iterator, Mapping
 
 import pytest
 
 from ballast.doctor.finding import Finding
-from ballast_lab.harness.prometheus import Prometheus, prometheus
+from ballast_lab.harness.prometheus import Prometheus, import_past, prometheus
 from ballast_lab.harness.tools import Tools
 from tests.worlds.examined import Known, assert_each_line_helps, examined
 from tests.worlds.situations import CPU, SITUATIONS, SPAN, STEP, USED, Situation
@@ -33,9 +32,7 @@ def stored(tools: Tools, tmp_path_factory: pytest.TempPathFactory) -> Iterator[t
     for metric, of in sorted(lines.items()):
         kind = "counter" if metric.endswith("_total") else "gauge"
         text += [f"# TYPE {metric.removesuffix('_total') if kind == 'counter' else metric} {kind}", *of]
-    (folder / "past.om").write_text("\n".join([*text, "# EOF", ""]))
-    command = [tools.prometheus / "promtool", "tsdb", "create-blocks-from", "openmetrics", folder / "past.om"]
-    subprocess.run([*command, folder / "tsdb"], check=True, capture_output=True)
+    import_past(tools, folder, text)
     with prometheus(tools, folder, []) as server:
         yield server, start + SPAN - STEP
 

@@ -1,7 +1,6 @@
 """Whatever series the jobs of tenants tell of nodes, no node's numbers change: they stay right, or are unknown."""
 
 import math
-import subprocess
 import time
 from collections import defaultdict
 from collections.abc import Iterator
@@ -15,7 +14,7 @@ from ballast.model.pod import Pod
 from ballast.settings import load
 from ballast.telemetry.node_names import NodeNames
 from ballast.telemetry.prometheus_source import PrometheusSource
-from ballast_lab.harness.prometheus import prometheus
+from ballast_lab.harness.prometheus import import_past, prometheus
 from ballast_lab.harness.tools import Tools
 
 SPAN, STEP = 720, 15
@@ -125,9 +124,7 @@ def test_no_job_of_a_tenant_changes_a_number(
         lines += [
             f"{metric}{{{name}}} {value!r} {at}" for name, of in found.items() for at, value in sorted(of.items())
         ]
-    (folder / "past.om").write_text("\n".join([*lines, "# EOF", ""]))
-    command = [tools.prometheus / "promtool", "tsdb", "create-blocks-from", "openmetrics", folder / "past.om"]
-    subprocess.run([*command, folder / "tsdb"], check=True, capture_output=True)
+    import_past(tools, folder, lines)
     nodes = [Node(name=f"n{row}", addresses=(("InternalIP", f"10.9.0.{row}"),)) for row in range(COUNT)]
     shown = [Pod(namespace="monitoring", name=f"ne-{row}", node=f"n{row}") for row in range(COUNT)]
     shown += [

@@ -1,7 +1,6 @@
 """A counter that goes back, cores that are summed up and modes that are missing make no node look idle."""
 
 import math
-import subprocess
 import time
 from collections import defaultdict
 
@@ -13,7 +12,7 @@ from ballast.model.node import Node
 from ballast.settings import load
 from ballast.telemetry.node_names import NodeNames
 from ballast.telemetry.prometheus_source import PrometheusSource
-from ballast_lab.harness.prometheus import prometheus
+from ballast_lab.harness.prometheus import import_past, prometheus
 from ballast_lab.harness.tools import Tools
 
 SPAN, STEP = 600, 15
@@ -100,9 +99,7 @@ def test_the_load_of_drawn_counters_is_right_or_unknown(
     for metric, found in sorted(series.items()):
         kind = "counter" if metric.endswith("_total") else "gauge"
         lines += [f"# TYPE {metric.removesuffix('_total')} {kind}", *(line for of in found.values() for line in of)]
-    (folder / "past.om").write_text("\n".join([*lines, "# EOF", ""]))
-    command = [tools.prometheus / "promtool", "tsdb", "create-blocks-from", "openmetrics", folder / "past.om"]
-    subprocess.run([*command, folder / "tsdb"], check=True, capture_output=True)
+    import_past(tools, folder, lines)
     names = NodeNames([Node(name=one.address, addresses=(("InternalIP", one.address),)) for one in drawn])
     with prometheus(tools, folder, []) as server:
         environment = {"BALLAST_PROMETHEUS__URL": server.url, "BALLAST_TELEMETRY__RESOURCES": "cpu"}

@@ -1,7 +1,6 @@
 """Preset `kubelet` knows every node's cpu and memory in the layouts in which kubelets are scraped, as installed."""
 
 import math
-import subprocess
 import time
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
@@ -13,7 +12,7 @@ from ballast.model.node import Node
 from ballast.settings import load
 from ballast.telemetry.node_names import NodeNames
 from ballast.telemetry.prometheus_source import PrometheusSource
-from ballast_lab.harness.prometheus import Prometheus, prometheus
+from ballast_lab.harness.prometheus import Prometheus, import_past, prometheus
 from ballast_lab.harness.tools import Tools
 from tests.worlds.examined import assert_each_line_helps, examined
 
@@ -210,9 +209,7 @@ def scraped(tools: Tools, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
     for metric, of in sorted(lines.items()):
         kind = "counter" if metric.endswith("_total") else "gauge"
         text += [f"# TYPE {metric.removesuffix('_total')} {kind}", *of]
-    (folder / "past.om").write_text("\n".join([*text, "# EOF", ""]))
-    command = [tools.prometheus / "promtool", "tsdb", "create-blocks-from", "openmetrics", folder / "past.om"]
-    subprocess.run([*command, folder / "tsdb"], check=True, capture_output=True)
+    import_past(tools, folder, text)
     with prometheus(tools, folder, []) as server:
         yield server, start + SPAN - STEP
 

@@ -1,7 +1,6 @@
 """The recipes of docs/power-recipes.md read the right watts from what the real exporters tell."""
 
 import math
-import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,7 +11,7 @@ from ballast.base.metrics import Metrics
 from ballast.jobs.power.build_power import client
 from ballast.settings import load
 from ballast.telemetry.feeds.budget_feed import BudgetFeed
-from ballast_lab.harness.prometheus import Prometheus, prometheus
+from ballast_lab.harness.prometheus import Prometheus, import_past, prometheus
 from ballast_lab.harness.tools import Tools
 from tests.unit.docs.test_power_recipes import RECIPES, policy_of
 from tests.worlds.clock import FakeClock
@@ -62,9 +61,7 @@ def scraped(tools: Tools, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
             if series.startswith(f"{name}{{")
             for passed in range(0, SPAN, STEP)
         ]
-    (folder / "past.om").write_text("\n".join([*text, "# EOF", ""]))
-    command = [tools.prometheus / "promtool", "tsdb", "create-blocks-from", "openmetrics", folder / "past.om"]
-    subprocess.run([*command, folder / "tsdb"], check=True, capture_output=True)
+    import_past(tools, folder, text)
     with prometheus(tools, folder, []) as server:
         yield server, start + SPAN - STEP
 

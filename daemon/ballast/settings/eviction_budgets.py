@@ -1,12 +1,11 @@
 """The setting `BALLAST_EVICTION__BUDGETS`: how many evictions there may be in a time, where, when and by whom."""
 
 import json
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Self
 
 from ballast.model.cron import Cron
-from ballast.settings.eviction_windows import LONGEST, planners_of
+from ballast.settings.eviction_windows import LONGEST, entries, planners_of
 from ballast.settings.written import Count, Duration, WrittenValue
 
 SCOPES = ("cluster", "node", "workload", "namespace")
@@ -40,10 +39,7 @@ class WrittenBudget(
         """Takes a WrittenBudget or a map; raises ValueError, saying what is allowed."""
         if isinstance(value, cls):
             return value
-        if not isinstance(value, Mapping):
-            raise cls.refusal()
-        if unknown := [str(key) for key in value if key not in _KEYS]:
-            raise cls.refusal(f"there is no {', '.join(unknown)}")
+        value = entries(cls, value, _KEYS)
         given = [name for name in _AMOUNTS if name in value]
         if len(given) != 1:
             raise cls.refusal("give one of pods, nodes and share")

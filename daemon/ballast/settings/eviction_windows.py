@@ -1,7 +1,7 @@
 """The setting `BALLAST_EVICTION__WINDOWS`: one allowed or denied time."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 from zoneinfo import ZoneInfo
@@ -35,10 +35,7 @@ class EvictionWindow(
         """Takes an EvictionWindow or a map; raises ValueError, saying what is allowed."""
         if isinstance(value, cls):
             return value
-        if not isinstance(value, Mapping):
-            raise cls.refusal()
-        if unknown := [str(key) for key in value if key not in _KEYS]:
-            raise cls.refusal(f"there is no {', '.join(unknown)}")
+        value = entries(cls, value, _KEYS)
         if ("allow" in value) == ("deny" in value):
             raise cls.refusal("give one of allow and deny")
         if "duration" not in value:
@@ -60,6 +57,15 @@ class EvictionWindow(
 
     def __str__(self) -> str:
         return self.text
+
+
+def entries(kind: type[WrittenValue], value: object, keys: Sequence[str]) -> Mapping[str, Any]:
+    """A map with these keys alone. Raises ValueError, saying what is allowed."""
+    if not isinstance(value, Mapping):
+        raise kind.refusal()
+    if unknown := [str(key) for key in value if key not in keys]:
+        raise kind.refusal(f"there is no {', '.join(unknown)}")
+    return value
 
 
 def _zone(name: object) -> ZoneInfo:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -57,6 +58,13 @@ def answers(url: str) -> bool:
     with requests.Session() as session:
         session.trust_env = False
         return session.get(url, timeout=HUNG).status_code == 200
+
+
+def import_past(tools: Tools, folder: Path, lines: Sequence[str]) -> None:
+    """Stores samples of the past where `prometheus` in this folder finds them: OpenMetrics without its last line."""
+    (folder / "past.om").write_text("\n".join([*lines, "# EOF", ""]))
+    command = [tools.prometheus / "promtool", "tsdb", "create-blocks-from", "openmetrics", folder / "past.om"]
+    subprocess.run([*command, folder / "tsdb"], check=True, capture_output=True)
 
 
 @contextmanager
