@@ -68,6 +68,13 @@ def errand(**moment: Any) -> PlansRequest:
     )
 
 
+@pytest.fixture(autouse=True)
+def never_starved(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A busy machine does not change what is asked; the tests of starvation set limits of their own."""
+    monkeypatch.setattr(module, "STARVED_AFTER", PATIENT)
+    monkeypatch.setattr(module, "LOOK_AFTER", PATIENT)
+
+
 @pytest.fixture
 def worker() -> Iterator[PlanningProcess]:
     one = PlanningProcess(deadline=PATIENT)
@@ -116,10 +123,12 @@ def test_a_step_that_the_rate_alone_leaves_undone_is_named() -> None:
 
 
 @ON_LINUX
-def test_the_process_is_nice_and_has_no_environment_to_speak_of(monkeypatch: pytest.MonkeyPatch) -> None:
-    worker = PlanningProcess((sys.executable, "-m", "ballast.planning.start"), deadline=PATIENT)
+def test_the_process_is_nice_and_has_no_environment_to_speak_of(
+    worker: PlanningProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("BALLAST_PROMETHEUS__PASSWORD_FILE", "/secret")
     monkeypatch.setenv("METRICS_PROVIDER_TOKEN", "secret")
+    monkeypatch.setattr(worker, "_command", (sys.executable, "-m", "ballast.planning.start"))
     worker.ask(errand())
     process = Path(f"/proc/{worker.pid}")
     names = {line.partition("=")[0] for line in (process / "environ").read_text().split("\0") if line}
@@ -130,7 +139,6 @@ def test_the_process_is_nice_and_has_no_environment_to_speak_of(monkeypatch: pyt
     assert os.getpgid(worker.pid or 0) != os.getpgid(0), "a terminal's Ctrl-C would end it"
     data = next(line for line in (process / "limits").read_text().splitlines() if line.startswith("Max data size"))
     assert data.split()[3].isdigit()
-    worker.stop()
 
 
 @ON_LINUX
@@ -161,7 +169,6 @@ def test_what_gets_no_time_is_asked_again_with_ordinary_priority_and_so_are_the_
 ) -> None:
     """The process gets no processor unless it has ordinary priority."""
     monkeypatch.setattr(module, "ORDINARY_FOR", 3)
-    monkeypatch.setattr(module, "STARVED_AFTER", PATIENT)
     monkeypatch.setattr(module, limit, 0.3)
     monkeypatch.setattr(module, "FAIR", 100.0)
     code = (
