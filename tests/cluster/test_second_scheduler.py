@@ -1,16 +1,17 @@
 """The chart's second kube-scheduler, with the rights and the profile that the chart gives it."""
 
-import base64
+import os
 from pathlib import Path
 from urllib.parse import urlsplit
 
 import yaml
 
-from ballast_lab.harness.api import Api, Json
+from ballast_lab.harness.api import APPLY, Api, Json
 from ballast_lab.harness.burst import knowing
 from ballast_lab.harness.chart import install, render, uninstall
 from ballast_lab.harness.control_plane import ControlPlane
 from ballast_lab.harness.objects import add_nodes, node, placements, pod
+from ballast_lab.harness.release import make_credentials
 from ballast_lab.harness.scheduler import scheduler
 from ballast_lab.harness.waiting import eventually
 from tests.worlds.chart import one
@@ -36,7 +37,13 @@ def test_pods_of_a_namespace_go_to_it_and_are_bound_by_load(cluster: ControlPlan
         account = cluster.account_kubeconfig(installed.namespace, "ballast-scheduler")
         configuration = one(render(VALUES), "ConfigMap", "ballast-scheduler")["data"]["config.yaml"]
         scores = {"hot": "1", "cold": "9"}
-        add_nodes(api, [node(name, labels={"ballast.dev/score": score}) for name, score in scores.items()])
+        add_nodes(
+            api,
+            [
+                node(name, labels={"ballast.node-restriction.kubernetes.io/score": score})
+                for name, score in scores.items()
+            ],
+        )
         labels = {"ballast.dev/schedule": "true"}
         api.post("/api/v1/namespaces", {"metadata": {"name": SPACE, "labels": labels}})
         eventually("pods of the namespace are given to it", lambda: _named(api, "first"))
@@ -61,27 +68,35 @@ def test_it_asks_the_extender_over_tls_and_binds_by_load(cluster: ControlPlane, 
     values = {**VALUES, "scheduler": scheduler_values, "extender": {"token": {"create": True}}}
     installed = install(cluster, values)
     try:
+        account = cluster.account_kubeconfig(installed.namespace, installed.account)
+        environment = {**os.environ, "KUBECONFIG": str(account)}
+        made = make_credentials(cluster, installed.namespace, tmp_path, environment)
+        files = {file.name: file.read_bytes() for file in made.iterdir()}
+        assert set(files) == {"token", "ca.crt", "tls.crt", "tls.key"}
+        again = make_credentials(cluster, installed.namespace, tmp_path / "other", environment)
+        assert {file.name: file.read_bytes() for file in again.iterdir()} == files, "made once for all replicas"
         space = f"/api/v1/namespaces/{installed.namespace}"
-        for secret in ("ballast-tls", "ballast-extender-token", "ballast-scheduler-config"):
-            for name, text in api.get(f"{space}/secrets/{secret}")["data"].items():
-                (tmp_path / name).write_bytes(base64.b64decode(text))
+        apply = f"{space}/secrets/ballast-extender-token?fieldManager=helm&force=true"
+        rendered = one(render(values), "Secret", "ballast-extender-token")
+        assert "token" in api.patch(apply, rendered, kind=APPLY)["data"], "an upgrade keeps it"
+        text = one(render(values), "ConfigMap", "ballast-scheduler")["data"]["config.yaml"]
+        shown = text.replace("EXTENDER-TOKEN", files["token"].decode())
         add_nodes(api, [node(name) for name in loads])
         settings = {
             **installed.settings,
             "POD_NAMESPACE": installed.namespace,
-            "BALLAST_HTTP__TLS_CERT_FILE": str(tmp_path / "tls.crt"),
-            "BALLAST_HTTP__TLS_KEY_FILE": str(tmp_path / "tls.key"),
-            "BALLAST_EXTENDER__TOKEN_FILE": str(tmp_path / "token"),
+            "BALLAST_HTTP__TLS_CERT_FILE": str(made / "tls.crt"),
+            "BALLAST_HTTP__TLS_KEY_FILE": str(made / "tls.key"),
+            "BALLAST_EXTENDER__TOKEN_FILE": str(made / "token"),
         }
-        account = cluster.account_kubeconfig(installed.namespace, installed.account)
         with knowing(cluster, tmp_path, loads, settings, account) as daemon:
-            configuration = yaml.safe_load((tmp_path / "config.yaml").read_text())
+            configuration = yaml.safe_load(shown)
             [extender] = configuration["extenders"]
             service = urlsplit(extender["urlPrefix"])
             assert service.scheme == "https"
             assert extender["tlsConfig"] == {"caFile": "/etc/ballast/tls/ca.crt"}
             extender["urlPrefix"] = f"{daemon.url}{service.path}"
-            extender["tlsConfig"] = {"caFile": str(tmp_path / "ca.crt"), "serverName": service.hostname}
+            extender["tlsConfig"] = {"caFile": str(made / "ca.crt"), "serverName": service.hostname}
             rights = cluster.account_kubeconfig(installed.namespace, "ballast-scheduler")
             with scheduler(cluster, yaml.safe_dump(configuration), kubeconfig=rights):
                 for number in range(3):

@@ -126,22 +126,9 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 {{ include "ballast.setting" (list . "publishing" "prefix") | default "ballast.dev" }}
 {{- end }}
 
-{{/* Prefix of the labels of nodes: that of the settings; in a new installation the one that no kubelet may write. An
-     upgrade keeps what the Deployment has. Where the cluster cannot be asked (helm template), nothing is assumed. */}}
+{{/* Prefix of the labels of nodes: that of the settings, else the one that no kubelet may write. */}}
 {{- define "ballast.labelPrefix" -}}
-{{- if include "ballast.setting" (list . "publishing" "label_prefix") -}}
-{{ include "ballast.setting" (list . "publishing" "label_prefix") }}
-{{- else if include "ballast.setting" (list . "publishing" "prefix") -}}
-{{ include "ballast.prefix" . }}
-{{- else if and .Release.IsInstall (lookup "v1" "Namespace" "" "kube-system") -}}
-ballast.node-restriction.kubernetes.io
-{{- else -}}
-  {{- $kept := include "ballast.prefix" . -}}
-  {{- range dig "spec" "template" "spec" "containers" list (lookup "apps/v1" "Deployment" .Release.Namespace (include "ballast.name" .) | default dict) -}}
-    {{- range .env -}}{{- if eq .name "BALLAST_PUBLISHING__LABEL_PREFIX" -}}{{- $kept = .value -}}{{- end -}}{{- end -}}
-  {{- end -}}
-{{ $kept }}
-{{- end -}}
+{{ include "ballast.setting" (list . "publishing" "label_prefix") | default (include "ballast.setting" (list . "publishing" "prefix")) | default "ballast.node-restriction.kubernetes.io" }}
 {{- end }}
 
 {{/* It as a variable, where the settings do not say it and it is another than the prefix. */}}
@@ -174,7 +161,7 @@ ballast.node-restriction.kubernetes.io
 {{- $enabled := toString .Values.tls.enabled -}}
 {{- $asked := and .Values.scheduler.enabled (eq .Values.scheduler.pairing "extender") (not .Values.scheduler.config) -}}
 {{- if and (not (include "ballast.ownTls" .)) (or (eq $enabled "true") (and (eq $enabled "auto") $asked)) -}}
-{{ .Values.tls.existingSecret | default (printf "%s-tls" (include "ballast.name" .)) }}
+{{ .Values.tls.existingSecret | default (printf "%s-%s" (include "ballast.name" .) (ternary "tls" "serving" (ne (include "ballast.certManager" .) ""))) }}
 {{- end -}}
 {{- end }}
 
@@ -190,25 +177,17 @@ ballast.node-restriction.kubernetes.io
 {{- toRawJson $set -}}
 {{- end }}
 
-{{/* Name of the chart's own Secret with the token of the extender's callers; "" for none. An upgrade of an installation
-     without one makes none, because its schedulers do not show it. */}}
+{{/* Name of the chart's own Secret with the token of the extender's callers; "" for none. */}}
 {{- define "ballast.extenderSecret" -}}
-{{- $name := printf "%s-extender-token" (include "ballast.name" .) -}}
 {{- $configured := and .Values.scheduler.enabled .Values.scheduler.config -}}
-{{- if and .Values.extender.token.create (not $configured) (eq (include "ballast.callerSettings" .) "[]") -}}
-{{- if or .Release.IsInstall (lookup "v1" "Secret" .Release.Namespace $name) }}{{ $name }}{{ end -}}
+{{- if and (dig "token" "create" false (.Values.extender | default dict)) (not $configured) (eq (include "ballast.callerSettings" .) "[]") -}}
+{{ include "ballast.name" . }}-extender-token
 {{- end -}}
 {{- end }}
 
-{{/* The token in it: the same at every place of one rendering, and kept over upgrades. */}}
-{{- define "ballast.extenderToken" -}}
-{{- with include "ballast.extenderSecret" . -}}
-  {{- if not (hasKey $.Release "extenderToken") -}}
-    {{- $kept := dig "data" "token" "" (lookup "v1" "Secret" $.Release.Namespace . | default dict) -}}
-    {{- $_ := set $.Release "extenderToken" (ternary (b64dec $kept) (randAlphaNum 40) (ne $kept "")) -}}
-  {{- end -}}
-{{ $.Release.extenderToken }}
-{{- end -}}
+{{/* Name of the Secret with a certificate that the daemon's pods make; "" where something else makes it, or none is needed. */}}
+{{- define "ballast.madeTls" -}}
+{{- if not (or .Values.tls.existingSecret (include "ballast.certManager" .)) }}{{ include "ballast.tlsSecret" . }}{{ end -}}
 {{- end }}
 
 {{/* cert-manager makes the certificate: `true`, or a map with `enabled`. */}}

@@ -38,5 +38,14 @@ app.kubernetes.io/component: scheduler
   {{- $_ := set $extender "enableHTTPS" true -}}
   {{- $_ := set $extender "tlsConfig" (ternary (dict "caFile" "/etc/ballast/tls/ca.crt") dict (ne (include "ballast.tlsSecret" .) "")) -}}
 {{- end -}}
+{{- if include "ballast.shownToken" . -}}
+  {{- $extender := first $config.extenders -}}
+  {{- $_ := set $extender "urlPrefix" (printf "%s/EXTENDER-TOKEN" $extender.urlPrefix) -}}
+{{- end -}}
 {{ toYaml $config }}
+{{- end }}
+
+{{/* Secret of the token that the chart's scheduler shows; "" for none. */}}
+{{- define "ballast.shownToken" -}}
+{{- if eq .Values.scheduler.pairing "extender" }}{{ include "ballast.extenderSecret" . }}{{ end -}}
 {{- end }}

@@ -39,6 +39,8 @@ class PublishedKeys:
     window: str | None
     tainted: bool
     load_taints: tuple[Taint, ...] = ()
+    former: tuple[str, ...] = ()
+    """Labels under a prefix that we had before."""
 
     @classmethod
     def of(cls, node: Node, keys: NodeKeys) -> PublishedKeys:
@@ -49,6 +51,7 @@ class PublishedKeys:
             node.annotations.get(keys.window),
             any(taint.key == keys.taint and taint.effect == TAINT_EFFECT for taint in node.taints),
             tuple(taint for taint in node.taints if taint.key == keys.load_taint),
+            tuple(key for key in keys.former if key in node.labels),
         )
 
 
@@ -230,7 +233,7 @@ class LabelPlanner:
         load = track.classifier.observe(snapshot.time, float(peaks.low[row]), float(peaks.high[row]))
         overloaded = bool(track.overload.observe(snapshot.time, float(peaks.overloaded[row]))) and self._rules.taint
         name = snapshot.nodes[row].name
-        labels: dict[str, str | None] = {}
+        labels: dict[str, str | None] = dict.fromkeys(carried.former)
         if track.unscored_since is not None and now - track.unscored_since >= self._rules.forget_after:
             track.band.label = None
             if carried.score is not None:
@@ -266,7 +269,7 @@ class LabelPlanner:
         self, name: str, carried: PublishedKeys, reason: str, *, taint: bool | None, load: int | None = None
     ) -> NodeChange | None:
         """Takes back score and window; `taint` is as in `_taint`, `load` what its load counts as."""
-        labels: dict[str, str | None] = {}
+        labels: dict[str, str | None] = dict.fromkeys(carried.former)
         if carried.score is not None:
             labels[self._keys.score] = None
         if carried.load != UNKNOWN:

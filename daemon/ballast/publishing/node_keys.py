@@ -40,6 +40,12 @@ class NodeKeys:
         prefix = self.score.rpartition("/")[0]
         return prefix == _RESTRICTED or prefix.endswith(f".{_RESTRICTED}")
 
+    @property
+    def former(self) -> tuple[str, ...]:
+        """Our labels from before they got a prefix of their own; a scheduler that still reads them reads old scores."""
+        prefix = self.window.rpartition("/")[0]
+        return tuple(key for key in (f"{prefix}/score", f"{prefix}/load") if key not in (self.score, self.load))
+
     def others(self, nodes: Iterable[Node]) -> dict[str, list[str]]:
         """Prefix → nodes with another Ballast's scores; both its labels, as a stranger's `score` counts for nothing."""
         by_prefix: dict[str, list[str]] = {}

@@ -28,7 +28,9 @@ def release(
         if outcomes and outcomes[-1].result is Result.REFUSED:
             break
         carried = PublishedKeys.of(node, keys)
-        labels: dict[str, str | None] = {key: None for key in (keys.score, keys.load) if key in node.labels}
+        labels: dict[str, str | None] = {
+            key: None for key in (keys.score, keys.load, *keys.former) if key in node.labels
+        }
         present = [key for key in node.annotations if key == keys.window or (crane and is_written(key))]
         annotations: dict[str, str | None] = dict.fromkeys(present)
         if labels or annotations:

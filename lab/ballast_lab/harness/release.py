@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import base64
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -158,11 +157,6 @@ class Release:
             file = self.folder / Path(given["BALLAST_CONFIG_FILE"]).name
             file.write_text(self.cluster.api.get(self.path("configmaps/ballast-config"))["data"][file.name])
             given["BALLAST_CONFIG_FILE"] = str(file)
-        if "BALLAST_EXTENDER__TOKEN_FILE" in given:
-            file = self.folder / "extender-token"
-            secret = self.cluster.api.get(self.path("secrets/ballast-extender-token"))["data"]
-            file.write_bytes(base64.b64decode(secret["token"]))
-            given["BALLAST_EXTENDER__TOKEN_FILE"] = str(file)
         token = self.cluster.account_token(self.namespace, account)
         config = write_kubeconfig(
             self.folder / f"{account}.kubeconfig",
@@ -172,7 +166,11 @@ class Release:
             namespace=self.namespace,
         )
         kept = {name: value for name, value in os.environ.items() if not name.startswith(("BALLAST_", "KUBE", "POD_"))}
-        return {**kept, **given, "KUBECONFIG": str(config), "COVERAGE_PROCESS_START": ""}
+        environment = {**kept, **given, "KUBECONFIG": str(config), "COVERAGE_PROCESS_START": ""}
+        if "BALLAST_EXTENDER__TOKEN_FILE" in given:
+            made = make_credentials(self.cluster, self.namespace, self.folder, environment)
+            environment["BALLAST_EXTENDER__TOKEN_FILE"] = str(made / "token")
+        return environment
 
     def _two(self, selector: str) -> list[str]:
         names = sorted(each["metadata"]["name"] for each in self._items(selector))
@@ -180,6 +178,16 @@ class Release:
 
     def _items(self, collection: str, group: str = "api/v1") -> list[dict[str, Any]]:
         return self.cluster.api.items(self.path(collection, group))
+
+
+def make_credentials(cluster: ControlPlane, namespace: str, folder: Path, environment: Mapping[str, str]) -> Path:
+    """Runs the init container of the daemon; the folder with its files."""
+    path = f"/apis/apps/v1/namespaces/{namespace}/deployments/ballast"
+    [container] = cluster.api.get(path)["spec"]["template"]["spec"]["initContainers"]
+    _, _, module, _ = container["command"]
+    command = [sys.executable, "-m", module, str(folder / "made"), *container["args"]]
+    subprocess.run(command, env={**environment, "POD_NAMESPACE": namespace}, check=True, stdout=subprocess.DEVNULL)
+    return folder / "made"
 
 
 def _values(prometheus_url: str, port: int) -> dict[str, Any]:

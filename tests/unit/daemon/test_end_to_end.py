@@ -334,6 +334,8 @@ def test_an_open_prefix_of_labels_is_told_while_a_profile_reads_them(
 def test_labels_may_have_a_prefix_of_their_own_and_everything_else_keeps_its(calm: Rig) -> None:
     """NodeRestriction keeps these labels from kubelets; the words of operators stay where they are."""
     guarded = "ballast.node-restriction.kubernetes.io"
+    calm.settled(PUBLISHING__TAINT="true").stop()
+    assert "ballast.dev/score" in calm.node(calm.names[0])["metadata"]["labels"]
     daemon = calm.settled(PUBLISHING__LABEL_PREFIX=guarded, PUBLISHING__TAINT="true")
     calm.cycle(daemon, 2)
     for name in calm.names:

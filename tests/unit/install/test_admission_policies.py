@@ -43,7 +43,9 @@ def test_labels_under_a_prefix_of_their_own_may_be_score_and_load(helm: Helm) ->
     named = f"k in [{theirs},'ballast.dev/score','ballast.dev/load','ballast.dev/empty']"
     assert expressions(helm, guarded, "ballast").count(named) == 2
     assert "x.node-restriction.kubernetes.io" not in expressions(helm, guarded, "ballast-pods")
-    assert "node-restriction" not in expressions(helm, {}, "ballast"), "a rendering without a cluster assumes nothing"
+    assert "ballast.node-restriction.kubernetes.io/score" in expressions(helm, {}, "ballast")
+    named: Values = {"settings": {"publishing": {"prefix": "load.example"}}}
+    assert "node-restriction" not in expressions(helm, named, "ballast"), "who names a prefix gets it"
 
 
 def test_the_operators_own_words_stay_theirs(helm: Helm) -> None:
@@ -52,10 +54,14 @@ def test_the_operators_own_words_stay_theirs(helm: Helm) -> None:
         assert said.count("!k.startsWith('ballast.dev/exclude') && !k.startsWith('ballast.dev/evict')") == 2
 
 
+OPEN = ("ballast.dev/score", "ballast.dev/load")
+GUARDED = ("ballast.node-restriction.kubernetes.io/score", "ballast.node-restriction.kubernetes.io/load")
+
+
 @pytest.mark.parametrize(
     ("policy", "labels", "annotations", "most"),
     [
-        ("ballast", ["ballast.dev/score", "ballast.dev/load", "ballast.dev/empty"], ["ballast.dev/window"], 4096),
+        ("ballast", [*GUARDED, *OPEN, "ballast.dev/empty"], ["ballast.dev/window"], 4096),
         ("ballast-pods", [], ["controller.kubernetes.io/pod-deletion-cost", "ballast.dev/deletion-cost"], 16),
         ("ballast-autoscalers", [], ["ballast.dev/original-max-replicas", "ballast.dev/power-cap"], 16),
         ("ballast-scaledobjects", [], ["ballast.dev/original-max-replicas", "ballast.dev/power-cap"], 16),

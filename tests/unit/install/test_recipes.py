@@ -40,3 +40,25 @@ def test_the_chart_takes_the_values_of_the_page(helm4: Helm, page: str, tmp_path
     box = one(manifests, "Deployment", "ballast")["spec"]["template"]["spec"]["containers"][0]
     tokens = [each for each in box["env"] if "/var/run/secrets/" not in str(each.get("value"))]
     loaded({**box, "env": tokens}, tmp_path, manifests)
+
+
+CHANGING = re.compile(
+    r"\b(rand\w+|gen(CA|Signed|SelfSigned|PrivateKey)\w*|uuidv4|now|lookup|IsInstall|IsUpgrade|Revision)\b"
+)
+
+
+def test_no_template_renders_what_differs_from_time_to_time() -> None:
+    """A lookup decides about a hook that cleans up, and about words, but about no name, prefix or token."""
+    found = {}
+    for path in sorted((ROOT / "charts" / "ballast" / "templates").rglob("*.*")):
+        code = re.sub(r"\{\{-? ?/\*.*?\*/ ?-?\}\}", "", path.read_text(), flags=re.DOTALL)
+        actions = " ".join(re.findall(r"\{\{.*?\}\}", code, re.DOTALL))
+        if words := {match[0] for match in CHANGING.finditer(re.sub(r'"[^"]*"', "", actions))}:
+            found[path.name] = words
+    assert found == {"cleanup.yaml": {"lookup"}, "NOTES.txt": {"lookup"}}
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_a_recipe_renders_alike_twice_and_for_an_upgrade(helm4: Helm, page: str) -> None:
+    first = helm4.template(values(page), *MONITORING, "--kube-version", "1.36.3")
+    assert helm4.template(values(page), *MONITORING, "--kube-version", "1.36.3", "--is-upgrade") == first

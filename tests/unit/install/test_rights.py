@@ -37,8 +37,10 @@ def everywhere(verbs: Iterable[str], *resources: str) -> set[Grant]:
     return {("*", resource, "*", verb) for resource in resources for verb in verbs}
 
 
+CREDENTIALS = {(NAMESPACE, "secrets", "ballast-extender-token", verb) for verb in ("get", "patch")}
 READS = (
-    everywhere(READING, "nodes")
+    CREDENTIALS
+    | everywhere(READING, "nodes")
     | everywhere(WATCHING, "pods", "resource.k8s.io/resourceclaims", "resource.k8s.io/resourceslices")
     | everywhere(("list",), "metrics.k8s.io/nodes")
 )
@@ -148,10 +150,13 @@ def accounts(manifests: list[Manifest]) -> set[str]:
     return {account["metadata"]["name"] for account in of_kind(manifests, "ServiceAccount")}
 
 
-def test_with_every_part_off_nothing_may_be_written(helm: Helm) -> None:
+def test_with_every_part_off_nothing_but_the_own_token_may_be_written(helm: Helm) -> None:
     manifests = helm.template(modes("off", "off", "off"))
     assert granted(manifests, "ballast") == READS
-    assert not of_kind(manifests, "Role", "RoleBinding")
+    assert [role["metadata"]["name"] for role in of_kind(manifests, "Role")] == ["ballast-credentials"]
+    tokenless = helm.template({**modes("off", "off", "off"), "extender": {"token": {"create": False}}})
+    assert granted(tokenless, "ballast") == READS - CREDENTIALS
+    assert not of_kind(tokenless, "Role", "RoleBinding")
 
 
 @pytest.mark.parametrize("part", ["publishing", "power", "eviction"])
@@ -298,7 +303,8 @@ def test_some_rights_are_never_asked_for(helm: Helm, mode: str) -> None:
     for account in accounts(manifests):
         for _, resource, name, verb in granted(manifests, account):
             assert "*" not in (resource, verb)
-            assert resource not in ("secrets", "nodes/proxy", "nodes/status", "pods/exec", "pods/status")
+            assert resource != "secrets" or (name, verb in ("get", "patch")) == ("ballast-extender-token", True)
+            assert resource not in ("nodes/proxy", "nodes/status", "pods/exec", "pods/status")
             assert verb in READING | {"create", "update", "patch"}
             assert not (resource == "configmaps" and name == "*" and verb != "create")
 
