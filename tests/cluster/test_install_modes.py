@@ -20,6 +20,7 @@ KEEPING = {
     ("patch", "endpointslices"),
     ("create", "leases"),
     ("update", "leases"),
+    ("patch", "secrets"),
 }
 PLENTY, LITTLE = 1_200, 600
 

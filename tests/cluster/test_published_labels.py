@@ -14,6 +14,7 @@ from ballast_lab.harness.prometheus import prometheus
 from ballast_lab.harness.waiting import eventually
 
 NODES = [f"n{number:02d}" for number in range(50)]
+SCORE, LOAD = (f"ballast.node-restriction.kubernetes.io/{name}" for name in ("score", "load"))
 
 
 def test_fifty_nodes_get_their_labels_and_nothing_is_forbidden(
@@ -33,12 +34,12 @@ def test_fifty_nodes_get_their_labels_and_nothing_is_forbidden(
                 labels = eventually("all nodes are labelled", lambda: _labels(cluster), every=0.5)
                 for number, name in enumerate(NODES):
                     load = 0.02 * number
-                    score = int(labels[name]["ballast.dev/score"])
+                    score = int(labels[name][SCORE])
                     if load > 0.2:  # below, cpu is the larger load
                         assert abs(score - (1 - load**0.5) * 24) <= 1, f"load {load} of {name} gives {score}"
                     expected = "low" if load < 0.25 else "normal" if 0.35 < load < 0.75 else None
                     expected = "high" if load > 0.85 else expected
-                    assert expected in (None, labels[name]["ballast.dev/load"])
+                    assert expected in (None, labels[name][LOAD])
                 window = json.loads(
                     cluster.api.get("/api/v1/nodes/n10")["metadata"]["annotations"]["ballast.dev/window"]
                 )
@@ -81,6 +82,6 @@ def test_two_ballasts_with_leases_of_their_own_find_each_other(cluster: ControlP
 
 def _labels(cluster: ControlPlane) -> dict[str, dict[str, str]]:
     found = {each["metadata"]["name"]: each["metadata"]["labels"] for each in cluster.api.items("/api/v1/nodes")}
-    missing = [name for name, labels in found.items() if not {"ballast.dev/score", "ballast.dev/load"} <= labels.keys()]
+    missing = [name for name, labels in found.items() if not {SCORE, LOAD} <= labels.keys()]
     assert not missing, f"{len(missing)} nodes have no labels yet"
     return found

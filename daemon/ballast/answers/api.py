@@ -77,6 +77,14 @@ class Wrong(Answer):
     next: Annotated[str, Meta(description="the first thing to try, in plain text")]
 
 
+class Headline(Answer):
+    """How it stands, in one word."""
+
+    word: Annotated[str, Meta(description="such as All well, 2 hot, Blind, Paused, Standby")]
+    kind: Literal["ok", "warn", "bad"]
+    since: Annotated[float | None, Meta(description="Unix seconds; null where unknown")] = None
+
+
 class Error(Answer):
     """Why a request failed."""
 
@@ -231,6 +239,7 @@ class Status(Answer):
     conditions: Sequence[StatusCondition]
     troubles: Annotated[Sequence[Trouble], Meta(description="what is wrong now: causes first, tuning last")]
     wrong: Annotated[Sequence[Wrong], Meta(description="the same, as it is told")]
+    headline: Headline = field(default_factory=lambda: Headline("No data yet", "warn"))
 
 
 class Feed(Answer):

@@ -24,6 +24,9 @@ class LedgerEntry(Answer):
     label_writes: Annotated[int, Meta(description="patches of labels and annotations of nodes")]
     over_watt_hours: Annotated[float | None, Meta(description="energy that was drawn above the feeds")]
     unmet_watt_hours: Annotated[float | None, Meta(description="energy that replicas beyond the caps would have drawn")]
+    hot_node_minutes_without: Annotated[
+        float | None, Meta(description="hot_node_minutes, had the pods that were moved stayed where they were")
+    ] = None
     would_evict: Annotated[float | None, Meta(description="pods that evictions in dry-run would have moved")] = None
     would_spare_hot_node_minutes: Annotated[
         float | None, Meta(description="hot_node_minutes less those had evictions in dry-run been on")

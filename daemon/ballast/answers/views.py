@@ -170,8 +170,11 @@ class HotNode(Answer):
 
 
 class Today(Answer):
-    """What was done in the last 24 hours."""
+    """What was done since midnight (UTC)."""
 
+    since: Annotated[float | None, Meta(description="Unix time of midnight; null where the ledger cannot be read")]
+    hot_node_minutes: Annotated[float | None, Meta(description="as it was; null where it is not known")]
+    hot_node_minutes_without: Annotated[float | None, Meta(description="as it would have been without the moves")]
     evictions: Annotated[
         Mapping[str, int], Meta(description="evicted, refused and failed, by the ledger; empty where it cannot be read")
     ]
@@ -191,6 +194,27 @@ class Obstacle(Answer):
     check: str
     pods: int
     kind: str
+    plain: Annotated[str, Meta(description="the check in plain words")] = ""
+
+
+class ShownMove(Answer):
+    """A pod that was moved, or would be, from one node to another."""
+
+    pod: Annotated[str, NAMESPACED]
+    source: str | None = field(name="from")
+    to: str | None
+    time: Annotated[float, UNIX]
+
+
+class NextPlan(Answer):
+    """The newest plan with steps."""
+
+    id: str
+    kind: str
+    mode: str
+    time: Annotated[float, UNIX]
+    steps: int
+    first: Annotated[Sequence[ShownMove], Meta(description="at most 4 of its steps")]
 
 
 class Overview(Answer):
@@ -205,6 +229,9 @@ class Overview(Answer):
     held: Annotated[str | None, Meta(description="why nothing is evicted now")]
     considered: Annotated[int, Meta(description="pods in the newest plans")]
     obstacles: Annotated[Sequence[Obstacle], Meta(description="the most frequent first")]
+    doing: Annotated[str | None, Meta(description="what is under way, in words")]
+    moves: Annotated[Sequence[ShownMove], Meta(description="evictions of the last minutes, at most 24, newest first")]
+    plan: NextPlan | None
 
 
 class PlanSummary(Answer):

@@ -41,6 +41,8 @@ class Moment:
     """Nodes of unknown load that were measured before; None: all nodes of unknown load."""
     halted: str | None = None
     """Why nothing may be evicted, whatever the plan."""
+    blind: bool = False
+    """Whether that is because too many nodes are silent."""
     steered: frozenset[str] = frozenset()
     """Schedulers whose placements the extender decides, or that one eviction may test."""
     usage: PodAnswers | None = None

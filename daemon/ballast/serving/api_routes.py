@@ -23,7 +23,7 @@ from ballast.serving.board import Board, DaemonAnswers
 from ballast.serving.cached_document import JSON, CachedDocument, printable_json
 from ballast.serving.callers import RateLimit
 from ballast.serving.openapi import DOCUMENT
-from ballast.serving.overview import own_troubles, told, troubles
+from ballast.serving.overview import count_hot, headline, own_troubles, told, troubles
 from ballast.serving.page_api import PageApi
 from ballast.serving.rendering import Rendered
 from ballast.serving.standby import LeaderQuestions, merge_status
@@ -86,8 +86,11 @@ class Api:
                 own.append(("LeaderUnreachable", str(error)))
         found = troubles(conditions, leader=leader, own=own)
         interval = float(Duration(str(status.interval))) if status.interval else 0.0
-        wrong = told(found, now, interval)
-        return _json(msgspec.structs.replace(status, troubles=found, wrong=wrong))
+        wrong = told(found, status, interval)
+        hot = 0 if board.snapshot is None else count_hot(board.snapshot, board.high)
+        return _json(
+            msgspec.structs.replace(status, troubles=found, wrong=wrong, headline=headline(status, wrong, hot))
+        )
 
     async def nodes(self, request: Request) -> Response:
         """All nodes over one window (`?window=`, by default the first length)."""

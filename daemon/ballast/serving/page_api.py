@@ -1,7 +1,7 @@
 """The page at `/`, its files, and the routes of `/api/v1` that it is made of."""
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import partial
 from importlib.resources import files
 from typing import Any
@@ -18,10 +18,11 @@ from ballast.answers.evictions import Plan
 from ballast.answers.ledger_answer import LedgerAnswer
 from ballast.answers.views import PlanSummary
 from ballast.base.errors import BallastError
+from ballast.eviction.check_words import CHECK_WORDS
 from ballast.serving import fleet_columns
 from ballast.serving.board import Board, DaemonAnswers
 from ballast.serving.cached_document import JSON, CachedDocument, Document
-from ballast.serving.overview import overview
+from ballast.serving.overview import overview, waits_to_see
 from ballast.serving.rendering import Rendered
 
 LONGEST = 253
@@ -76,6 +77,8 @@ class PageApi:
         """The first screen."""
         board, snapshot = self._board, self._require_rendered().snapshot
         held = board.paused("eviction") or ("too many nodes are silent" if board.frozen else None)
+        if held is None and not waits_to_see(board.conditions()):
+            held = board.evictions.breaker
         facts = (id(snapshot), snapshot.time, board.plans, board.evictions, board.power, held)
 
         def build() -> bytes:
@@ -226,11 +229,12 @@ POLICY = (
 )
 HEADERS = {"content-security-policy": POLICY, "x-content-type-options": "nosniff", "referrer-policy": "no-referrer"}
 _VIEWS = "fleet wall drawing incident overview nodes node pods plans evictions power"
+WORDS = "/page/words.js"
 SCRIPTS = ("page", "early", "common", *_VIEWS.split(), "chart", "uplot")
 ICONS = ("icon", "icon-warn", "icon-bad")
 FILES = {
     "/": ("index.html", "text/html; charset=utf-8"),
-    "/page/page.css": ("page.css", "text/css; charset=utf-8"),
+    **{f"/page/{name}.css": (f"{name}.css", "text/css; charset=utf-8") for name in ("page", "dark")},
     **{f"/page/{name}.svg": (f"{name}.svg", "image/svg+xml") for name in ICONS},
     "/page/uplot.LICENSE.txt": ("uplot.LICENSE.txt", "text/plain; charset=utf-8"),
     **{f"/page/{name}.js": (f"{name}.js", "text/javascript; charset=utf-8") for name in SCRIPTS},
@@ -239,12 +243,20 @@ FILES = {
 
 def routes() -> list[BaseRoute]:
     """The page at `/` and its files under `/page`."""
-    return [Route(path, _File(name, media_type).answer) for path, (name, media_type) in FILES.items()]
+    words = b"export const CHECKS = " + msgspec.json.encode(CHECK_WORDS) + b";\n"
+    return [
+        Route(WORDS, _File(lambda: words, "text/javascript; charset=utf-8").answer),
+        *(Route(path, _File(_read(name), media_type).answer) for path, (name, media_type) in FILES.items()),
+    ]
+
+
+def _read(name: str) -> Callable[[], bytes]:
+    return (files("ballast.serving") / "page" / name).read_bytes
 
 
 class _File:
-    def __init__(self, name: str, media_type: str) -> None:
-        self._document = Document((files("ballast.serving") / "page" / name).read_bytes, media_type)
+    def __init__(self, build: Callable[[], bytes], media_type: str) -> None:
+        self._document = Document(build, media_type)
 
     async def answer(self, request: Request) -> Response:
         response = await self._document.response(request)

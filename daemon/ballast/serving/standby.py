@@ -14,11 +14,8 @@ from ballast.answers.api import Status
 from ballast.base.errors import NOT_JSON, BallastError
 from ballast.cluster.leader_page import FORWARDED, LeaderAnswer
 
-ACTING = ("/api/v1/power", "/api/v1/plans", "/api/v1/evictions", "/api/v1/overview")
-"""What the leader alone knows; all below these paths too."""
-
-SEEN = ("/api/v1/history", "/api/v1/ledger")
-"""What this replica can tell by itself, but the leader knows better."""
+ACTING = ("power", "plans", "evictions", "overview", "ledger", "history")
+"""What the leader alone knows; all below these paths too. A copy of it from before would be told as if it held now."""
 
 AT_ONCE = 8
 """Requests that are passed on at a time."""
@@ -72,14 +69,13 @@ class Standby:
 
     async def _answer(self, request: Request, path: str) -> Response | None:
         """None: this replica answers by itself."""
-        acting = _below(path, ACTING) or path.endswith("/explain")
-        if not acting and not _below(path, SEEN):
+        if not _below(path, tuple(f"/api/v1/{name}" for name in ACTING)) and not path.endswith("/explain"):
             return None
         try:
             answer = await self._questions.ask(request)
         except BallastError as error:
             missing = {"retry-after": "2", "cache-control": "no-store"}
-            return JSONResponse({"error": str(error)}, 503, headers=missing) if acting else None
+            return JSONResponse({"error": str(error)}, 503, headers=missing)
         return Response(answer.body, answer.status, dict(answer.headers))
 
 

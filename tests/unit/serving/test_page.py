@@ -1,7 +1,7 @@
 import re
 
 from ballast.serving.board import Board
-from ballast.serving.page_api import FILES
+from ballast.serving.page_api import FILES, WORDS
 from tests.unit.serving.client import ask
 from tests.worlds.board import serving
 
@@ -11,9 +11,9 @@ def test_the_page_talks_to_this_daemon_alone() -> None:
         page = ask(port, "/")
         text = page.body.decode()
         linked = re.findall(r'(?:src|href)="([^"#]+)"', text)
-        scripts = [path for path in FILES if path.endswith(".js")]
+        scripts = [path for path in (*FILES, WORDS) if path.endswith(".js")]
         imported = {name for path in scripts for name in _loaded(ask(port, path).body.decode())}
-        files = [ask(port, path) for path in FILES if path != "/page/uplot.LICENSE.txt"]
+        files = [ask(port, path) for path in (*FILES, WORDS) if path != "/page/uplot.LICENSE.txt"]
         assert {path for path in linked if ask(port, path).status == 404} == set()
     assert page.headers["content-type"] == "text/html; charset=utf-8"
     assert "default-src 'none'" in page.headers["content-security-policy"]

@@ -1,7 +1,9 @@
 """The page as a browser shows it: every view in four widths, light and dark, and what is written there."""
 
 import json
+import re
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -73,6 +75,7 @@ def acting_board(mode: str, *, steps: int = 300, evictions: int = 150, targets: 
     loads = [[0.5, 0.83, 0.95, NAN], [0.4, 0.3, 0.2, NAN]]
     board = board_of(snapshot(loads), scores={"node-0": 55, "node-1": 38, "node-2": 27, "node-3": None})
     board.clock = FakeClock(TIME)
+    board.leader = lambda: True
     shadow = mode == "dry-run"
     silent = {"semantics": "limit", "watts": None, "time": None, "problem": "silent"} | acting.NO_MORE_OF_A_FEED
     policies = [
@@ -128,7 +131,7 @@ def node_score(node: str) -> NodeScore:
     return NodeScore(node, "load-variation", 38, {"cpu": 38.25})
 
 
-HOUR = LedgerEntry(TIME - TIME % 3600, 66, 2, 1, 1.0, 0.87, 12.0, 5, None, None)
+HOUR = LedgerEntry(TIME - TIME % 3600, 66, 2, 1, 1.0, 0.87, 12.0, 5, None, None, hot_node_minutes_without=48.0)
 ANSWERS = DaemonAnswers(
     pod_scores=pod_scores,
     explain=explained,
@@ -168,11 +171,18 @@ def test_the_first_screen_answers(tab: Tab) -> None:
             tab.run("document.title"),
         )
         icon = tab.run("document.getElementById('icon').getAttribute('href')")
-    assert "±19.0 points of cpu between nodes" in tiles
-    assert "Hot 2 nodes node-2 cpu 95 % node-1 cpu 83 %" in tiles
+        word, balance, obstacles = tab.text("#word"), tab.text("#balance"), tab.text("#obstacles")
+    assert "Since midnight (UTC) 0.2 hot node-hours" in tiles
+    assert "0.8 without the moves" in tiles
     assert "66 pods moved" in tiles
-    assert "87 % of what was predicted" in tiles
-    assert "pdb 36" in tiles
+    assert "Needs you nothing" in tiles
+    assert "Next rebalance: 300 pods" in tiles
+    assert "node-0 → " in tiles
+    assert balance.startswith("cpu ±19.0 points")
+    assert balance.index("memory ±") > balance.index("cpu ±")
+    assert "2 nodes hot, the hottest: node-2 cpu 95 % node-1 cpu 83 %" in balance
+    assert "disruption budget used up 36" in obstacles
+    assert word == "2 hot"
     assert "4 nodes by cpu: 2 hot, 1 unknown" in wall
     assert title == "● 2 hot · Ballast"
     assert icon == "/page/icon-warn.svg"
@@ -183,7 +193,7 @@ def test_the_wall_is_walked_by_the_keyboard(tab: Tab) -> None:
     with serving(acting_board("on"), answers=ANSWERS) as port:
         tab.open(f"http://127.0.0.1:{port}/#overview")
         tab.run("document.querySelector('#overview-wall canvas').focus()")
-        for key in ("ArrowRight", "ArrowRight"):
+        for key in ("ArrowRight", "ArrowRight"):  # They stand by name, whatever their load is.
             tab.call("Input.dispatchKeyEvent", type="keyDown", key=key)
         assert tab.text("#overview-wall .tip").startswith("node-1: cpu 83 %, memory 30 %, score 38")
         tab.call("Input.dispatchKeyEvent", type="keyDown", key="Enter")
@@ -201,12 +211,13 @@ def test_the_wall_is_walked_by_the_keyboard(tab: Tab) -> None:
 
 def test_nodes_are_listed_and_unknown_is_a_word(tab: Tab) -> None:
     board = board_of(snapshot([[0.42, NAN], [0.31, NAN]], names=["busy", "dark"]), frozen=True)
+    board.conditions = lambda: [{"type": "PublishingFrozen", "status": "True", "message": "one of two is silent"}]
     board.config = modes("dry-run")
     board.cycles = [CycleRecord("publishing", TIME, 0.1, True, "published <1> of 2 nodes")]
     with serving(board, answers=ANSWERS) as port:
         tab.open(f"http://127.0.0.1:{port}/#nodes")
         busy, dark = (tab.text(f"#nodes tbody tr:nth-child({row})") for row in (1, 2))
-        headline, incident = tab.text("#headline"), tab.text("#incident")
+        headline, incident, word = tab.text("#headline"), tab.text("#incident"), tab.text("#word")
         tab.go("#overview")
         parts, jobs = tab.text("#parts"), tab.text("#jobs")
     assert busy.startswith("busy 50")
@@ -215,7 +226,8 @@ def test_nodes_are_listed_and_unknown_is_a_word(tab: Tab) -> None:
     assert dark.count("unknown") >= 4
     assert "0" not in dark
     assert "1 of 2 nodes known (1 silent)" in headline
-    assert "Too many nodes are silent" in incident
+    assert "Too many nodes are silent, so nothing is published one of two is silent" in incident
+    assert word == "Blind"
     assert "Publishing dry-run" in parts
     assert "published <1> of 2 nodes" in jobs
 
@@ -266,7 +278,7 @@ def test_power_plans_and_evictions_are_shown(tab: Tab) -> None:
     assert "Dry-run" not in power + plans + evictions
     assert "cpu ±16.8 ±11.7 −30.4 %" in plans
     assert "chosen by the scheduler" in plans
-    assert "considered 322 pdb: disruption budget −12" in plans
+    assert "considered 322 pdb: disruption budget used up −12" in plans
     assert "shop/cart allows 0 disruptions now, 1 is needed" in plans
     assert "The first 200 of 300 are shown" in plans
     assert "node-10, as planned" in evictions
@@ -293,8 +305,8 @@ def test_what_is_only_dry_is_marked(tab: Tab) -> None:
         plans = tab.text("#view-plans")
         tab.go("#evictions")
         evictions = tab.text("#view-evictions")
-    assert "would move 300 pods" in tiles
-    assert "held 14 % of the nodes are NotReady" in tiles
+    assert "nothing moved" not in tiles, "66 pods were, before it was put in dry-run"
+    assert "held Nothing is evicted: 14 % of the nodes are NotReady" in tiles
     assert "Dry-run. The replicas shown are computed. Nothing is changed." in power
     assert "In dry-run" in power
     assert "Changes in dry-run" in power
@@ -358,14 +370,14 @@ def test_conditions_become_one_incident_with_its_cause_first(tab: Tab) -> None:
         closed, runbook = tab.text("#incident"), tab.run("document.querySelector('#incident .do a').href")
         tab.run("document.querySelector('#incident details').open = true")
         incident, title = tab.text("#incident"), tab.run("document.title")
-    assert closed.startswith("Queries for loads fail: Prometheus does not answer TelemetryDegraded What to do:")
+    assert closed.startswith("Queries for loads fail Prometheus does not answer TelemetryDegraded What to do:")
     assert "ballast doctor --only prometheus-reachable,preset-data" in closed
     assert runbook.endswith("/docs/runbooks/TelemetryDegraded.md")
     for words in ("site-a is silent", "something of tomorrow", "unknown: a, b", "Nothing is evicted"):
         assert words in incident
     assert "all is well" not in incident
     assert "never mind" not in incident
-    assert title == "● trouble · Ballast"
+    assert title == "● Trouble · Ballast"
 
 
 def test_nothing_planned_yet_is_said_in_words(tab: Tab) -> None:
@@ -385,3 +397,58 @@ def test_a_daemon_that_knows_nothing_yet_and_one_that_is_gone(tab: Tab) -> None:
         assert "No data yet" in tab.text("#headline")
         assert "unknown" in tab.text("#tiles")
     tab.await_("document.querySelector('#incident').innerText.includes('No contact with Ballast')")
+
+
+def test_ages_run_and_what_is_over_is_recovering(tab: Tab) -> None:
+    begun = datetime.fromtimestamp(TIME - 2220, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    halted = {"type": "EvictionsHalted", "status": "True", "reason": "NodesSilent", "lastTransitionTime": begun}
+    board = board_of(snapshot([[0.5], [0.4]]), frozen=True)
+    board.clock = clock = FakeClock(TIME)
+    board.leader = lambda: True
+    board.conditions = lambda: [{**halted, "message": "too many nodes are silent"}]
+    with serving(board, answers=ANSWERS) as port:
+        tab.open(f"http://127.0.0.1:{port}/")
+        held = tab.text("#incident")
+        assert re.search(r"since \d\d:\d\d, 37 min too many nodes are silent", held)
+        clock.advance(180)
+        tab.await_("document.querySelector('#incident').innerText.includes('40 min')")
+        board.frozen = False
+        tab.await_("document.querySelector('#incident').innerText.includes('(recovering)')")
+        over, word = tab.text("#incident"), tab.text("#word")
+    assert "1 of 1 nodes are known again; evictions go on with their next cycle" in over
+    assert "too many nodes are silent" not in over
+    assert "What to do" not in over
+    assert word == "All well"
+
+
+def test_the_wall_is_for_a_screen(tab: Tab) -> None:
+    share = (
+        "(box => box.width * box.height / innerWidth / innerHeight)"
+        "(document.querySelector('#overview-wall').getBoundingClientRect())"
+    )
+    loads = [[0.4 + 0.001 * (number % 300) for number in range(200)]] * 2
+    with serving(board_of(snapshot(loads)), answers=ANSWERS) as port:
+        tab.look(1920, 1080)
+        tab.open(f"http://127.0.0.1:{port}/#wall")
+        assert tab.run(share) >= 0.6
+        assert tab.run("document.documentElement.scrollHeight") <= 1080
+        assert tab.run("document.querySelector('nav').checkVisibility()") is False
+        assert tab.text("#clock")
+        dark = tab.run("getComputedStyle(document.body).backgroundColor")
+        tab.run("document.activeElement.blur()")
+        tab.call("Input.dispatchKeyEvent", type="keyDown", key="w", text="w")
+        tab.await_("location.hash === '#overview' && !document.body.classList.contains('wall')")
+        assert tab.run("getComputedStyle(document.body).backgroundColor") != dark
+    tab.look(1280)
+
+
+def test_a_move_is_seen_on_the_wall(tab: Tab) -> None:
+    tab.look(1280)
+    board = acting_board("on")
+    with serving(board, answers=ANSWERS) as port:
+        tab.open(f"http://127.0.0.1:{port}/#overview")
+        assert tab.run("document.querySelectorAll('.moves path').length") == 0, "what was before is no news"
+        fresh = replace(board.evictions.recent[0], source="node-0", to="node-1", landed_on=None, time=TIME + 1)
+        board.evictions = replace(board.evictions, recent=[replace(fresh, status="evicted")])
+        tab.await_("document.querySelectorAll('.moves path').length === 1")
+        assert tab.text("#doing") == "moving 1 pod off node-0"

@@ -25,7 +25,10 @@ LEDGER = LedgerAnswer(
         entry(3, evicted=4, refused=2),
         entry(0, evicted=3, failed=1, predicted=0.12, measured=0.104),
     ],
-    days=[],
+    days=[
+        entry(40, evicted=99),
+        entry(3, evicted=7, refused=2, failed=1, predicted=0.12, measured=0.104, hot_node_minutes=30.0),
+    ],
 )
 
 
@@ -75,11 +78,18 @@ def test_the_overview_says_what_is_hot_and_what_was_done() -> None:
     assert found["balance"]["cpu"]["threshold"] == 0.8
     assert sum(found["balance"]["cpu"]["bars"]) == 2
     assert found["today"]["evictions"] == {"evicted": 7, "refused": 2, "failed": 1}
+    assert found["today"]["since"] == LEDGER.days[-1].begin
+    assert (found["today"]["hot_node_minutes"], found["today"]["hot_node_minutes_without"]) == (30.0, None)
     assert found["today"]["predicted"] == 0.12
     assert found["today"]["measured"] == 0.104
     assert [hour["evicted"] for hour in ledger["hours"]] == [40, 4, 3]
     assert ledger["hours"][1]["measured"] is None
-    assert found["obstacles"][0] == {"check": "pdb", "pods": 12, "kind": "rebalance"}
+    assert found["obstacles"][0] == {
+        "check": "pdb",
+        "pods": 12,
+        "kind": "rebalance",
+        "plain": "disruption budget used up",
+    }
     assert found["considered"] == 3 * 22 + 9
     assert found["held"] is None
 
@@ -92,6 +102,9 @@ def test_evictions_of_yesterday_are_not_of_today() -> None:
         found = ask(port, "/api/v1/overview").json
     assert found["today"].pop("would").keys() == {"day", "week"}
     assert found["today"] == {
+        "since": None,
+        "hot_node_minutes": None,
+        "hot_node_minutes_without": None,
         "evictions": {},
         "predicted": None,
         "measured": None,

@@ -66,7 +66,7 @@ class EvictionJob:
         never = eviction_sentences.never_allowing(moment.objects.budgets)
         self._conditions.report("BudgetsUnsatisfiable", "NeverAllow", never)
         halted = None if self.moments.starting else moment.halted
-        self._conditions.report("EvictionsHalted", "NotSafeNow", halted)
+        self._conditions.report("EvictionsHalted", "NodesSilent" if moment.blind else "NotSafeNow", halted)
         choices: list[tuple[Moment, Choice]] = []
         if moment.halted is None:
             choices = [(moment, choose(moment, self._settings, self._executor.stopped, acting or imagining))]

@@ -160,13 +160,14 @@ class MomentTaker:
         )
         moment = with_loads(bare, snapshot, changes, self._errors.newest, self.day.loads(snapshot))
         obstacle = self._unseen() or moment.history.paused
-        if obstacle is None and self._board.frozen:
+        blind = obstacle is None and self._board.frozen
+        if blind:
             obstacle = "too many nodes are silent"
         if obstacle is None:
             facts = facts_of(replace(objects, pods=()), snapshot, moment.now, 0)
             trouble = cluster_trouble(facts, self._rules, moment.history)
             obstacle = trouble and trouble.in_words
-        return replace(moment, halted=obstacle)
+        return replace(moment, halted=obstacle, blind=blind)
 
     def gate(self, planner: Planner, namespaces: set[str], pod: Pod | None = None) -> Gate:
         """For an eviction of `pod` that is about to be sent, and of others in one of these namespaces.

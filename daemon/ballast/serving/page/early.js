@@ -1,5 +1,5 @@
 // Asks for what the first screen needs while the modules are still on their way; `read` of common.js takes the answers.
-globalThis.early ??= new Map(["status", "config", ...(/^(#overview.*)?$/.test(location.hash) ? ["fleet/loads", "fleet", "overview", "history"] : [])]
+globalThis.early ??= new Map(["status", "config", ...(/^(#(overview|wall).*)?$/.test(location.hash) ? ["fleet/loads", "fleet", "overview", "history"] : [])]
   .map(name => {
     const answer = fetch(`/api/v1/${name}`, { cache: "no-cache" });
     answer.catch(() => {});

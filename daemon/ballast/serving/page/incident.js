@@ -1,40 +1,43 @@
-// One incident instead of a heap of banners: the cause, what follows from it, and what to do.
-import { $, ago, element, now, state } from "./common.js";
+// One incident instead of a heap of banners: the cause, what follows from it, and what to do, in the server's words.
+import { $, ago, clock, element, known, now, state } from "./common.js";
 
-/** What holds now: [type, message, since], causes first. */
+/** What holds now, as the server tells it, causes first; `lost` is all that the page knows by itself. */
 export function troubles(lost) {
-  const { status } = state, found = [];
-  if (lost) found.push({ type: "Lost", text: `No contact with Ballast. Last answer ${status ? `${ago((performance.now() - state.fetched) / 1000)} ago` : "never"}; what is shown may be outdated.`, bad: true });
-  if (!status) return found;
-  if (status.snapshot?.nodes && !status.snapshot.known) found.push({ type: "Dark", text: "No node is known: no node has enough fresh samples of cpu or memory.", bad: true });
-  const told = status.troubles.map(each => ({ ...each, text: each.message, since: Date.parse(each.since) / 1000, bad: each.rank === "outage" }));
-  if (status.frozen && !told.some(each => each.type === "PublishingFrozen")) found.push({ type: "Frozen", text: "Nothing is published, /watcher answers 500 and no action depends on loads.", bad: true });
-  return [...found, ...told];
+  const { status } = state, found = status ? status.wrong : [];
+  if (!lost) return found;
+  const cause = `Last answer ${status ? `${ago((performance.now() - state.fetched) / 1000)} ago` : "never"}; what is shown may be outdated.`;
+  return [{ type: "Lost", rank: "outage", title: "No contact with Ballast", cause, since: null, tense: "holds", next: "" }, ...found];
 }
 
-const OWN = { Lost: "No contact with Ballast", Dark: "No data", Frozen: "Too many nodes are silent" };
-const words = each => each.title || OWN[each.type] || each.type;
-/** Advice in Markdown: `code`, and [links](../page.md) as the names of their pages. */
-const prose = text => text.split(/(`[^`]+`|\[[^\]]+\]\([^)]+\))/).map(piece => piece[0] === "`" ? element("code", {}, piece.slice(1, -1)) : piece.replace(/\[[^\]]+\]\(\.\.\/([^)]+)\)/, "docs/$1"));
-const runbook = each => !each.runbook ? "" : element("a", { href: each.runbook, rel: "noreferrer" }, "runbook");
-const aged = each => each.since > 0 ? element("span", { class: "soft" }, ` (${ago(now() - each.since)})`) : "";
+const RECOVERING = "recovering";
+const age = each => known(each.since) ? `since ${clock(each.since).slice(0, 5)}, ${ago(Math.max(0, now() - each.since))}` : "";
+/** Ages run; a reader of screens is not told each time. */
+const aged = each => element("span", { class: "soft age", "aria-live": "off" }, age(each));
+const runbook = each => {
+  const trouble = state.status?.troubles.find(other => other.type === each.type);
+  return trouble?.runbook ? element("a", { href: trouble.runbook, rel: "noreferrer" }, "runbook") : "";
+};
+const told = each => [element("strong", {}, each.title), each.tense === RECOVERING ? " (recovering) " : " ", aged(each), ` ${each.cause} `];
+const advice = each => each.next && each.tense !== RECOVERING ? [element("p", { class: "do" }, element("strong", {}, "What to do: "), each.next, " ", runbook(each))] : [];
 
 /** `ok`, `warn` or `bad`. */
-export const severity = found => found.some(each => each.bad) ? "bad" : found.length ? "warn" : "ok";
+export const severity = found => found.some(each => each.rank === "outage" && each.tense !== RECOVERING) ? "bad" : found.length ? "warn" : "ok";
 
 let shown = "";
 export function drawIncident(found) {
-  const text = JSON.stringify(found.map(each => [each.type, each.text]));
-  const box = $("incident"), open = box.querySelector("details")?.open;
-  if (text === shown && !found.some(each => each.type === "Lost")) return;
+  const text = JSON.stringify(found.map(each => [each.type, each.cause, each.tense])), box = $("incident");
+  if (text === shown) {
+    box.querySelectorAll(".age").forEach((span, index) => { span.textContent = age(found[index]); });
+    return;
+  }
+  const open = box.querySelector("details")?.open;
   shown = text;
   if (!found.length) return box.replaceChildren();
   const [cause, ...others] = found;
-  const list = others.map(each => element("li", {}, element("strong", {}, words(each)), aged(each), each.text ? `: ${each.text}` : "", ...(each.do ? [element("span", { class: "do" }, " → ", ...prose(each.do), " ", runbook(each))] : [])));
-  const more = element("details", {}, element("summary", {}, `${others.length} more ${others.length === 1 ? "finding" : "findings"}: ${others.slice(0, 3).map(words).join("; ")}${others.length > 3 ? "…" : ""}`), element("ul", { class: "plain findings" }, ...list));
+  const more = element("details", {},
+    element("summary", {}, `${others.length} more ${others.length === 1 ? "finding" : "findings"}: ${others.slice(0, 3).map(each => each.title).join("; ")}${others.length > 3 ? "…" : ""}`),
+    element("ul", { class: "plain findings" }, ...others.map(each => element("li", {}, ...told(each), ...advice(each)))));
   more.open = Boolean(open);
   box.replaceChildren(element("div", { class: `banner ${severity(found)}` },
-    element("p", {}, element("strong", {}, words(cause)), aged(cause), `: ${cause.text} `, element("code", { class: "type" }, cause.type)),
-    ...(cause.do ? [element("p", { class: "do" }, element("strong", {}, "What to do: "), ...prose(cause.do), " ", runbook(cause))] : []),
-    ...(others.length ? [more] : [])));
+    element("p", {}, ...told(cause), element("code", { class: "type" }, cause.type)), ...advice(cause), ...(others.length ? [more] : [])));
 }

@@ -2,7 +2,7 @@
 import { $, MORE, PAGE, ago, clock, element, known, nothing, now, number, percent, read, remember, route, say, state, to, when } from "./common.js";
 import { fleet, hot, levels } from "./fleet.js";
 import { refreshNode } from "./node.js";
-import { Wall, colours } from "./wall.js";
+import { Wall, colours, grouping } from "./wall.js";
 
 const view = { sort: "", down: true, limit: PAGE };
 let seen = null, taken = "", wall = null, times = [], problem = "", missed = 0;
@@ -89,8 +89,9 @@ function draw() {
   if (!seen) return;
   const { query } = route();
   for (const [id, name] of [["filter", "find"], ["show", "show"]]) if (document.activeElement !== $(id)) $(id).value = query.get(name) || "";
-  const colour = colours($("nodes-colour"), seen.resources, query.get("colour")), group = $("nodes-group").value = query.get("group") || "";
+  const colour = colours($("nodes-colour"), seen.resources, query.get("colour")), group = query.get("group") || "";
   wall ??= new Wall($("nodes-wall"), node => { location.hash = `#nodes/${encodeURIComponent(node.name)}`; }, 260);
+  $("nodes-group").value = grouping(seen.nodes, group) || "none";
   wall.show(seen.nodes.filter(node => matches(node, chosen())), colour, group, seen.resources);
   drawTime();
   drawTable();

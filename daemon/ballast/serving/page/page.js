@@ -1,8 +1,8 @@
 // The frame of the page: headline, incident, parts, keyboard; it opens views and refreshes the open one.
-import { $, ago, clock, count, duration, element, nothing, now, number, read, route, state, tag } from "./common.js";
+import { $, ago, clock, count, duration, element, known, nothing, now, number, read, route, say, state, tag } from "./common.js";
 import { readLevels } from "./fleet.js";
-import { drawIncident, severity, troubles } from "./incident.js";
-import { lastHot, redrawOverview, refreshOverview } from "./overview.js";
+import { drawIncident, troubles } from "./incident.js";
+import { redrawOverview, refreshOverview } from "./overview.js";
 
 const PERIOD = 5000;
 const VIEWS = ["overview", "nodes", "pods", "plans", "evictions", "power", "cycles"];
@@ -14,7 +14,11 @@ const levels = readLevels().catch(() => {});
 function drawHeadline() {
   const line = $("headline"), { status } = state, snapshot = status && status.snapshot;
   if (!status) return;
+  const { word, kind, since } = status.headline;
+  $("word").className = `word ${kind}`;
+  say($("word"), known(since) ? `${word} since ${clock(since).slice(0, 5)}` : word);
   line.className = "";
+  $("clock").textContent = new Date(now() * 1000).toLocaleTimeString([], { hour: "2-digit", minute: "2-digit", hour12: false });
   if (!snapshot) { line.textContent = "No data yet: the first cycle has not ended."; return; }
   const age = now() - snapshot.time, stale = age > 3 * duration(status.interval) + 30;
   const unknown = ["disputed", "silent", "young", "down", "unmeasured"].filter(name => snapshot[name]).map(name => `${number(snapshot[name])} ${name}`);
@@ -70,15 +74,16 @@ async function refreshCycles() {
 }
 
 /** The title and the icon of the tab tell the state. */
-async function drawTab(found) {
-  const kind = severity(found), snapshot = state.status?.snapshot, seen = current() === VIEWS[0] ? lastHot() : null;
-  const hot = seen ?? (await read("/api/v1/overview").catch(() => null))?.body.hot ?? 0;
-  const words = kind === "bad" ? "● trouble" : hot ? `● ${hot} hot` : kind === "warn" ? "○ notice" : snapshot ? "balanced" : "no data";
-  document.title = `${hot || kind !== "ok" ? `${words} · ` : ""}Ballast`;
-  const icon = `/page/icon${kind === "bad" ? "-bad" : hot ? "-warn" : ""}.svg`;
+function drawTab(lost) {
+  const { word, kind } = lost ? { word: "no contact", kind: "bad" } : state.status?.headline ?? { word: "no data", kind: "warn" };
+  document.title = kind === "ok" ? "Ballast" : `● ${word} · Ballast`;
+  document.body.dataset.state = kind;
+  const icon = `/page/icon${{ bad: "-bad", warn: "-warn", ok: "" }[kind]}.svg`;
   if ($("icon").getAttribute("href") !== icon) $("icon").setAttribute("href", icon);
 }
 
+const WALL = "wall";
+/** `#wall` is the first view with nothing but the nodes. */
 const current = () => VIEWS.includes(route().view) ? route().view : VIEWS[0];
 
 async function refreshView() {
@@ -90,7 +95,10 @@ async function refreshView() {
 }
 
 function open(moved) {
-  const view = current();
+  const view = current(), wall = route().view === WALL;
+  document.body.classList.toggle(WALL, wall);
+  $("dark").media = wall && !route().query.has("light") ? "all" : "(prefers-color-scheme: dark)";
+  $("clock").hidden = !wall;
   for (const name of VIEWS) $(`view-${name}`).hidden = name !== view;
   for (const link of document.querySelectorAll("nav a")) {
     if (link.hash === `#${view}`) link.setAttribute("aria-current", "page");
@@ -115,7 +123,7 @@ async function round() {
   const found = troubles(lost);
   drawIncident(found);
   document.body.classList.toggle("lost", lost || Boolean(state.status && state.status.snapshot && !state.status.current));
-  await drawTab(found);
+  drawTab(lost);
   document.body.dataset.shown = asked;
   document.body.dataset.rounds = String(Number(document.body.dataset.rounds || 0) + 1);
 }
@@ -135,11 +143,13 @@ addEventListener("keydown", event => {
   if (event.key === "?") $("keys").showModal();
   else if (event.key === "/" && FIND[current()]) { event.preventDefault(); $(FIND[current()]).focus(); }
   else if (event.key === "Escape" && route().rest.length) location.hash = `#${current()}`;
+  else if (event.key === "w" || (event.key === "Escape" && route().view === WALL)) location.hash = route().view === WALL ? "#overview" : `#${WALL}`;
   else if (VIEWS[Number(event.key) - 1]) location.hash = `#${VIEWS[Number(event.key) - 1]}`;
 });
 addEventListener("hashchange", () => { open(true); if (state.status) { redrawOverview(); refresh(); } });
 $("help").addEventListener("click", () => $("keys").showModal());
 for (const id of ["cycles-job", "cycles-show"]) $(id).addEventListener("change", drawCycles);
 open(false);
+$("dark").addEventListener("load", redrawOverview);
 setInterval(drawHeadline, 1000);
 refresh();

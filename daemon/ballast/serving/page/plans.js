@@ -2,12 +2,13 @@
 import { $, ago, count, element, known, nothing, now, number, percent, read, remember, route, say, signed, state, table, tag, to, when } from "./common.js";
 import { arrows, funnel } from "./drawing.js";
 import { fleet } from "./fleet.js";
-import { plainly } from "./overview.js";
+import { CHECKS } from "./words.js";
 
 const ROWS = 200;
 const KINDS = { relieve: "relieve: moves pods off overloaded nodes", rebalance: "rebalance: evens out the load of the nodes", redistribute: "redistribute: makes room for waiting pods", tidy: "tidy: removes failed and old pods", consolidate: "consolidate: empties nodes", repair: "repair: moves pods to where they belong" };
 let plans = null, plan = null, find = "", loads = null;
 
+const plainly = check => CHECKS[check] ? `${check}: ${CHECKS[check]}` : check;
 const sigma = value => known(value) ? `±${(value * 100).toFixed(1)}` : nothing("unknown");
 const pod = name => to(name, "pods", ...name.split("/"));
 const node = name => to(name, "nodes", name);

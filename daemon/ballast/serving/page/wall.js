@@ -1,8 +1,8 @@
 // One cell for each node, on a canvas: thousands of them at a glance. The keyboard moves from cell to cell.
-import { element, known, number, percent, style } from "./common.js";
+import { element, known, number, percent, shape, style } from "./common.js";
 import { levels } from "./fleet.js";
 
-const UNKNOWN = -1, LARGEST = 96, NAMED = 44, SMALLEST = 3, HEAD = 18, MOST = 2 ** 21;
+const UNKNOWN = -1, LARGEST = 96, NAMED = 30, FILLED = 14, SMALLEST = 3, HEAD = 18, WARM = 0.7, SHOWN = 2000;
 
 /** The value by which a node is coloured, 0..1, higher is worse; null while unknown. */
 const worth = (node, colour) => colour === "score" ? (node.score === null ? null : 1 - node.score / 100) : node.load(colour);
@@ -12,11 +12,19 @@ function blend(from, to, share) {
   return `rgb(${a.map((value, i) => Math.round(value + (b[i] - value) * Math.min(1, Math.max(0, share)))).join(" ")})`;
 }
 
+/** Calm below 70 %, so that what is hot stands out; then towards amber, and red where it is overloaded. */
 function palette(colour) {
-  const [cold, warm, high, over, none] = ["--cold", "--fill", "--hot", "--over", "--none"].map(style), { high: highs, over: overs } = levels();
-  const steps = Array.from({ length: 33 }, (_, step) => blend(cold, warm, step / 32));
-  const [top, warning] = [(overs[colour] ?? 9) - 1e-6, (highs[colour] ?? 9) - 1e-6], whole = highs[colour] ?? 1;
-  return value => value === UNKNOWN ? none : value >= top ? over : value >= warning ? high : steps[Math.min(32, Math.max(0, Math.round(value / whole * 32)))];
+  const [calm, hot, over, none] = ["--calm", "--hot", "--over", "--none"].map(style), { high: highs, over: overs } = levels();
+  const [top, high] = [(overs[colour] ?? 9) - 1e-6, (highs[colour] ?? 9) - 1e-6], warm = Math.min(WARM, (highs[colour] ?? 1) - 0.1), room = (highs[colour] ?? 1) - warm;
+  const steps = Array.from({ length: 9 }, (_, step) => blend(calm, hot, step / 12));
+  return value => value === UNKNOWN ? none : value >= top ? over : value >= high ? hot : steps[value <= warm ? 0 : Math.min(8, 1 + Math.floor((value - warm) / room * 8))];
+}
+
+const compare = (a, b) => (a < b ? -1 : a > b ? 1 : 0);
+/** Which group nodes are shown in: as chosen, else by zone or pool where there are several. */
+export function grouping(nodes, chosen) {
+  if (chosen) return chosen === "none" ? "" : chosen;
+  return ["zone", "pool"].find(name => nodes.some(node => node[name] !== nodes[0][name])) || "";
 }
 
 /** A wall in `box`; `open(node)` is called for a chosen cell. */
@@ -33,45 +41,59 @@ export class Wall {
     this.canvas.addEventListener("keydown", event => this.key(event));
     new ResizeObserver(() => { if (box.clientWidth !== this.width) this.draw(); }).observe(box);
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.draw());
+    this.moves = shape("svg", { class: "moves", "aria-hidden": "true" });
+    box.append(this.moves);
     this.box = box;
+    this.moved = Infinity;
   }
 
   show(nodes, colour, group, resources) {
-    [this.nodes, this.colour, this.group, this.resources] = [nodes, colour, group, resources];
+    [this.nodes, this.colour, this.group, this.resources] = [nodes, colour, grouping(nodes, group), resources];
     this.values = Float32Array.from(nodes, node => worth(node, colour) ?? UNKNOWN);
     this.draw();
   }
 
-  /** [name, places of its nodes in `nodes`, the worst first]; equal ones by their rows. */
+  /** [name, places of its nodes in `nodes`]: by pool, then by name, so that a node keeps its place. */
   groups() {
-    const found = new Map(), { nodes, values, group } = this;
-    nodes.forEach((node, place) => {
-      const name = group ? node[group] || `no ${group}` : "";
+    const found = new Map(), { nodes, group } = this;
+    const keys = nodes.map(node => [node.pool, node.name]);
+    const order = Array.from(nodes.keys()).sort((a, b) => compare(keys[a][0], keys[b][0]) || compare(keys[a][1], keys[b][1]));
+    for (const place of order) {
+      const name = group ? nodes[place][group] || `no ${group}` : "";
       if (!found.has(name)) found.set(name, []);
       found.get(name).push(place);
-    });
-    const sorted = places => {
-      const keys = Float64Array.from(places, place => Math.round((values[place] + 1) * 1000) * MOST + MOST - 1 - place).sort();
-      return Int32Array.from(keys, key => MOST - 1 - key % MOST).reverse();
-    };
-    return [...found].sort(([a], [b]) => (a < b ? -1 : 1)).map(([name, places]) => [name, sorted(places)]);
+    }
+    return [...found].sort(([a], [b]) => compare(a, b));
   }
 
   /** The largest cells with which all groups fit. */
-  size(groups, width) {
+  size(groups, width, tallest) {
     for (let size = LARGEST; size > SMALLEST; size--) {
       const columns = Math.max(1, Math.floor(width / size));
       const rows = groups.reduce((sum, [, places]) => sum + Math.ceil(places.length / columns), 0);
-      if (rows * size + (this.group ? groups.length * HEAD : 0) <= this.tallest) return size;
+      if (rows * size + (this.group ? groups.length * HEAD : 0) <= tallest) return size;
     }
     return SMALLEST;
+  }
+
+  /** A line for two seconds from node to node, for each move that is newer than those before. */
+  spark(moves) {
+    const newest = Math.max(...moves.map(each => each.time), 0), fresh = moves.filter(each => each.time > this.moved && each.to);
+    this.moved = newest;
+    const at = new Map(this.cells.map(([x, y, place]) => [this.nodes[place].name, [x + this.side / 2, y + this.side / 2]]));
+    this.moves.setAttribute("viewBox", `0 0 ${this.width} ${this.canvas.clientHeight}`);
+    this.moves.style.height = `${this.canvas.clientHeight}px`;
+    this.moves.replaceChildren(...fresh.filter(each => at.has(each.from) && at.has(each.to)).map(each => {
+      const [[x1, y1], [x2, y2]] = [at.get(each.from), at.get(each.to)];
+      return shape("path", { d: `M${x1} ${y1}Q${(x1 + x2) / 2} ${Math.min(y1, y2) - 24} ${x2} ${y2}`, pathLength: 1 });
+    }));
   }
 
   draw() {
     const width = this.width = this.box.clientWidth;
     if (!width || !this.nodes.length) { this.canvas.hidden = !this.nodes.length; return; }
     this.canvas.hidden = false;
-    const groups = this.groups(), size = this.side = this.size(groups, width), columns = this.columns = Math.max(1, Math.floor(width / size));
+    const groups = this.groups(), size = this.side = this.size(groups, width, typeof this.tallest === "function" ? this.tallest() : this.tallest), columns = this.columns = Math.max(1, Math.floor(width / size));
     const scale = devicePixelRatio || 1, paint = palette(this.colour);
     const height = groups.reduce((sum, [, places]) => sum + Math.ceil(places.length / columns) * size + (this.group ? HEAD : 0), 0);
     const context = this.canvas.getContext("2d"), [across, down] = [Math.round(width * scale), Math.round(height * scale)];
@@ -99,17 +121,26 @@ export class Wall {
     if (document.activeElement === this.canvas) this.ring();
   }
 
-  /** Equal neighbours are one rectangle of a row; the gaps between cells are cut out afterwards. */
+  /** Large cells are filled as high as their load. Small ones of one colour that lie side by side are one rectangle of a row. */
   block(context, places, top, columns, size, paint) {
-    const gap = size > 12 ? 2 : size > 5 ? 1 : 0, rows = Math.ceil(places.length / columns);
+    const gap = size > 12 ? 2 : size > 5 ? 1 : 0, rows = Math.ceil(places.length / columns), filled = size >= FILLED && places.length <= SHOWN;
+    const back = style("--track");
     let begun = 0;
     for (let index = 0, colour = paint(this.values[places[0]]); index < places.length; index++) {
-      const next = index + 1 < places.length ? paint(this.values[places[index + 1]]) : "", column = index % columns;
-      if (next === colour && column + 1 < columns) continue;
-      const first = begun % columns;
-      context.fillStyle = colour;
-      context.fillRect(first * size, top + Math.floor(index / columns) * size, (column - first + 1) * size, size);
-      [begun, colour] = [index + 1, next];
+      const next = index + 1 < places.length ? paint(this.values[places[index + 1]]) : "", column = index % columns, x = column * size, y = top + Math.floor(index / columns) * size;
+      if (filled) {
+        const value = this.values[places[index]], high = value === UNKNOWN ? size : Math.round(size * Math.min(1, Math.max(0.04, value)));
+        context.fillStyle = back;
+        context.fillRect(x, y, size, size);
+        context.fillStyle = colour;
+        context.fillRect(x, y + size - high, size, high);
+      } else if (next !== colour || column + 1 === columns) {
+        const first = begun % columns;
+        context.fillStyle = colour;
+        context.fillRect(first * size, y, (column - first + 1) * size, size);
+        begun = index + 1;
+      }
+      colour = next;
     }
     for (let column = 1; gap && column <= columns; column++) context.clearRect(column * size - gap, top, gap, rows * size);
     for (let row = 1; gap && row <= rows; row++) context.clearRect(0, top + row * size - gap, columns * size, gap);
@@ -122,18 +153,24 @@ export class Wall {
     });
   }
 
-  /** The end of the name, where nodes differ, and the value, in black or white: what reads better on the cell. */
+  /** The end of the name, where nodes differ, above; the value where there is room, at the foot. Each reads on what it stands on. */
   name(context, place, x, y, size) {
-    const [red, green, blue] = context.getImageData(...[x + size / 2, y + 3].map(at => Math.round(at * (devicePixelRatio || 1))), 1, 1).data;
-    const { name } = this.nodes[place], value = this.values[place], most = Math.floor((size - 6) / 6.2);
-    context.fillStyle = red * 0.299 + green * 0.587 + blue * 0.114 > 140 ? "#000" : "#fff";
+    const { name } = this.nodes[place], value = this.values[place], most = Math.floor((size - 4) / 6), on = offset => {
+      const [red, green, blue] = context.getImageData(...[x + size - 1, y + offset].map(at => Math.round(at * (devicePixelRatio || 1))), 1, 1).data;
+      return red * 0.299 + green * 0.587 + blue * 0.114 > 140 ? "#000" : "#fff";
+    };
+    const [above, below] = [on(8), on(size - 8)];
+    context.fillStyle = above;
     context.font = "10px system-ui, sans-serif";
-    context.fillText(name.length > most ? `…${name.slice(1 - most)}` : name, x + 3, y + 13, size - 6);
-    context.font = "bold 13px system-ui, sans-serif";
-    context.fillText(value === UNKNOWN ? "?" : this.colour === "score" ? number((1 - value) * 100) : percent(value), x + 3, y + 31, size - 6);
+    context.fillText(name.length > most ? `…${name.slice(1 - most)}` : name, x + 2, y + 11, size - 4);
+    if (size >= 42) {
+      context.fillStyle = below;
+      context.font = "bold 13px system-ui, sans-serif";
+      context.fillText(value === UNKNOWN ? "?" : this.colour === "score" ? number((1 - value) * 100) : percent(value), x + 3, y + size - 5, size - 6);
+    }
     context.font = "12px system-ui, sans-serif";
     context.fillStyle = style("--card");
-    if (!this.nodes[place].schedulable) context.fillRect(x + size - 10, y + size - 10, 6, 6);
+    if (!this.nodes[place].schedulable) context.fillRect(x + size - 10, y + size / 2 - 3, 6, 6);
   }
 
   describe() {
@@ -145,8 +182,8 @@ export class Wall {
 
   key_() {
     const limit = levels().high[this.colour], item = (kind, text) => [element("span", { class: `key ${kind}` }), text];
-    this.legend.replaceChildren(...(this.colour === "score" ? [...item("cold", "score 100 "), ...item("fill-key", "score 0 ")] :
-      [...item("cold", "0 % "), ...item("fill-key", known(limit) ? `below ${percent(limit)} ` : "100 % "), ...(known(limit) ? [...item("hot", `hot, from ${percent(limit)} `), ...item("over", `overloaded, from ${percent(levels().over[this.colour] ?? 1)} `)] : [])]), ...item("none", "unknown"));
+    this.legend.replaceChildren(...(this.colour === "score" ? [...item("calm", "by score: the fuller, the worse ")] :
+      [...item("calm", "calm "), ...(known(limit) ? [...item("hot", `hot, from ${percent(limit)} `), ...item("over", `overloaded, from ${percent(levels().over[this.colour] ?? 1)} `)] : [])]), ...item("none", "unknown"));
   }
 
   under(event) {
