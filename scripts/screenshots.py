@@ -5,7 +5,11 @@ from __future__ import annotations
 import argparse
 import sys
 import tempfile
+import threading
+from io import BytesIO
 from pathlib import Path
+
+from PIL import Image
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
@@ -27,13 +31,43 @@ PICTURES = {
 }
 
 
+MOVING, FRAMES, PERIOD = "page-moving", 25, 5.0
+"""Frames of the moving picture, and seconds between them, from the start of the scene hotspot on."""
+
+
+def moving(tab: Tab, url: str) -> None:
+    """The wall cooling down, in a picture that moves; the reduced colours keep it small."""
+    tab.look(960, 540)
+    tab.open(f"{url}#wall?light")
+    frames, never = [], threading.Event()
+    for _ in range(FRAMES):
+        frames.append(Image.open(BytesIO(tab.picture(kind="png"))).convert("RGB"))
+        never.wait(PERIOD)
+    body = BytesIO()
+    frames[0].save(
+        body,
+        "WEBP",
+        save_all=True,
+        append_images=frames[1:],
+        duration=[400] * (FRAMES - 1) + [2500],
+        loop=0,
+        quality=60,
+    )
+    store(MOVING, body.getvalue(), 4 * MOST)
+
+
 def main() -> None:
     """One picture for each view, and one of the hottest node and a pod on it."""
     parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--moving", action="store_true", help="the moving picture alone, of a demo that just began")
     parser.add_argument("url", nargs="?", default="http://127.0.0.1:2020/", help="address of the page of a daemon")
-    url = f"{parser.parse_args().url.rstrip('/')}/"
+    arguments = parser.parse_args()
+    url = f"{arguments.url.rstrip('/')}/"
     IMAGES.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory() as profile, browser(Path(profile)) as tab:
+        if arguments.moving:
+            moving(tab, url)
+            return
         tab.look(WIDTH, HEIGHT)
         tab.open(f"{url}#overview")
         for name, (view, dark) in PICTURES.items():
@@ -54,9 +88,13 @@ def main() -> None:
 
 def save(tab: Tab, name: str) -> None:
     """Raises SystemExit for a picture that is too large."""
-    picture = tab.picture(kind="webp", quality=QUALITY)
-    if len(picture) > MOST:
-        raise SystemExit(f"{name}: {len(picture):,} bytes are more than {MOST:,}")
+    store(name, tab.picture(kind="webp", quality=QUALITY), MOST)
+
+
+def store(name: str, picture: bytes, most: int) -> None:
+    """Raises SystemExit for more than `most` bytes."""
+    if len(picture) > most:
+        raise SystemExit(f"{name}: {len(picture):,} bytes are more than {most:,}")
     (IMAGES / f"{name}.webp").write_bytes(picture)
     sys.stdout.write(f"{name}.webp: {len(picture):,} bytes\n")
 

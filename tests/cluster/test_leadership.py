@@ -20,6 +20,7 @@ from ballast_lab.harness.prometheus import prometheus
 from ballast_lab.harness.waiting import eventually, throughout
 
 NODES = [f"n{number}" for number in range(8)]
+SCORE, LOAD = (f"ballast.node-restriction.kubernetes.io/{name}" for name in ("score", "load"))
 LEASE = 15.0
 
 
@@ -142,13 +143,11 @@ def _labels(cluster: ControlPlane) -> dict[str, dict[str, str]]:
 
 
 def _scores(cluster: ControlPlane) -> dict[str, str]:
-    return {
-        name: labels["ballast.dev/score"] for name, labels in _labels(cluster).items() if "ballast.dev/score" in labels
-    }
+    return {name: labels[SCORE] for name, labels in _labels(cluster).items() if SCORE in labels}
 
 
 def _class(cluster: ControlPlane, name: str) -> str | None:
-    return _labels(cluster)[name].get("ballast.dev/load")
+    return _labels(cluster)[name].get(LOAD)
 
 
 def _reached(cluster: ControlPlane, installed: Installed, pod: str) -> bool:

@@ -15,7 +15,7 @@ function drawHeadline() {
   const line = $("headline"), { status } = state, snapshot = status && status.snapshot;
   if (!status) return;
   const { word, kind, since } = status.headline;
-  $("word").className = `word ${kind}`;
+  $("word").dataset.kind = kind;
   say($("word"), known(since) ? `${word} since ${clock(since).slice(0, 5)}` : word);
   line.className = "";
   $("clock").textContent = new Date(now() * 1000).toLocaleTimeString([], { hour: "2-digit", minute: "2-digit", hour12: false });
