@@ -87,8 +87,12 @@ def _values(evidence: Evidence) -> Iterator[tuple[str, str]]:
     """(value, what it assumes); one of both may be ""."""
     if not _installed(evidence):
         yield (
-            "image.repository=REGISTRY/ballast",
-            "REGISTRY is where `make image IMAGE=REGISTRY/ballast:TAG PUSH=1` put it",
+            ("image.repository=ballast", "`kind load docker-image` brought the image to kind's nodes")
+            if _on_kind(evidence)
+            else (
+                "image.repository=REGISTRY/ballast",
+                "REGISTRY is where `make image IMAGE=REGISTRY/ballast:TAG PUSH=1` put it",
+            )
         )
     service, address = None, evidence.settings.prometheus.url
     try:
@@ -158,6 +162,13 @@ def _platform(evidence: Evidence) -> str:
     except BallastError:
         return ""
     return next((name for prefix, name in PLATFORMS.items() if any(label.startswith(prefix) for label in labels)), "")
+
+
+def _on_kind(evidence: Evidence) -> bool:
+    try:
+        return any(node.provider_id.startswith("kind://") for node in evidence.nodes)
+    except BallastError:
+        return False
 
 
 def _scheduler(evidence: Evidence, platform: str) -> Iterator[tuple[str, str]]:

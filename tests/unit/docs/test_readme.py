@@ -16,6 +16,10 @@ def test_the_shortest_path_to_labels_has_at_most_250_words() -> None:
     assert len(path.split()) <= 250
 
 
+def test_it_is_read_in_two_minutes() -> None:
+    assert len(README.split()) <= 500
+
+
 def test_links_are_absolute_where_the_package_is_shown() -> None:
     loader = SourceFileLoader("dist", str(ROOT / "scripts" / "dist"))
     spec = importlib.util.spec_from_loader("dist", loader)
@@ -26,8 +30,7 @@ def test_links_are_absolute_where_the_package_is_shown() -> None:
     targets = re.findall(r"\]\(([^)\s]+)\)", text)
     assert targets
     assert all(target.startswith("https://") for target in targets)
-    assert f'srcset="{module.FILES}docs/pictures/hotspot-dark.svg"' in text
-    assert f'src="{module.FILES}docs/pictures/hotspot.svg"' in text
+    assert f"]({module.FILES}docs/images/page-moving.webp)" in text
     assert module.absolute("[a](#b) ![c](d.svg) [e](https://f)") == (
         f"[a](#b) ![c]({module.FILES}d.svg) [e](https://f)"
     )

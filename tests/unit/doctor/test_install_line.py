@@ -69,6 +69,14 @@ def test_managed_control_planes_get_the_second_scheduler(patient: Patient, label
     assert ("podSecurityContext.runAsUser=null" in report.install) == (platform == "OpenShift")
 
 
+def test_the_image_is_where_it_was_brought_to(patient: Patient) -> None:
+    assert "--set image.repository=REGISTRY/ballast" in line(patient)
+    name = patient.cluster.world.node_names[0]
+    spec = {"spec": {"providerID": f"kind://docker/kind/{name}"}}
+    patient.cluster.resources.patch(NODE, "", name, MERGE, spec)
+    assert "--set image.repository=ballast" in line(patient)
+
+
 def test_a_scheduler_of_ones_own_is_not_doubled(patient: Patient) -> None:
     spec = {"containers": [{"name": "kube-scheduler", "image": "kube-scheduler"}]}
     patient.create("Pod", "kube-scheduler-a", "kube-system", labels={"component": "kube-scheduler"}, spec=spec)
