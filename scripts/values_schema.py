@@ -14,6 +14,7 @@ from compact_json import compact_json
 from policy_schema import policy_schema
 
 from ballast.model.duration import PATTERN
+from ballast.planners.built_in import planners
 from ballast_lab.pages.settings import json_schema
 
 TARGET = Path(__file__).resolve().parent.parent / "charts" / "ballast" / "values.schema.json"
@@ -29,6 +30,27 @@ _LIST: Schema = {"type": "array", "items": {"type": "object"}}
 _TEXTS: Schema = {"type": "object", "additionalProperties": {"type": "string"}}
 _NULL: Schema = {"type": "null"}
 _PORT: Schema = {"type": "integer", "minimum": 1, "maximum": 65535}
+_QUANTITY: Schema = {
+    "type": ["string", "number"],
+    "minimum": 0,
+    "pattern": r"^([0-9]+(\.[0-9]*)?|\.[0-9]+)([KMGTPE]i|[numkMGTPE]|[eE][-+]?[0-9]+)?$",
+}
+"""As Kubernetes reads it."""
+_QUANTITIES: Schema = {"type": "object", "additionalProperties": _QUANTITY}
+_CRON: Schema = {
+    "type": "string",
+    "pattern": r"^(@(yearly|annually|monthly|weekly|daily|midnight|hourly)|@every \S+"
+    r"|([0-9A-Za-z*/,?-]+\s+){4}[0-9A-Za-z*/,?-]+)$",
+}
+_PLANNER = f"({'|'.join(planner.name for planner in planners())})"
+_AMOUNT = r"[0-9]+(\.[0-9]+)?%|[0-9]+"
+_RATE = rf"({_AMOUNT})\s*(/\s*[0-9.]+(ms|[smhd])[0-9.msdh]*)?"
+_PRECISE: dict[tuple[str, str], str] = {
+    ("eviction", "planners"): rf"^\s*(\[.*\]|{_PLANNER}(\s*,\s*{_PLANNER})*)?\s*$",
+    ("eviction", "rate"): rf"^\s*({_RATE}(\s*,\s*{_RATE})*)?\s*$",
+    **{("eviction", f"limit_{name}"): rf"^\s*({_AMOUNT})?\s*$" for name in ("node", "namespace", "workload", "total")},
+}
+"""What texts look like that the daemon takes, by part and field, where its model does not say it."""
 _DURATION: Schema = {"type": ["string", "number"], "pattern": PATTERN}
 
 
@@ -36,6 +58,16 @@ def values_schema() -> Schema:
     parts = json_schema()["properties"]
     for part in parts.values():
         part["additionalProperties"] = False
+    for (part, field), pattern in _PRECISE.items():
+        described = parts[part]["properties"][field]
+        described["anyOf"] = [
+            {**kind, "items": {"type": "string", "pattern": pattern}}
+            if kind["type"] == "array"
+            else {**kind, "pattern": pattern}
+            if "string" in kind["type"]
+            else kind
+            for kind in described["anyOf"]
+        ]
     policies = policy_schema()
     parts["power"]["properties"]["policies"] = {
         "description": "Power policies, as in Ballast's own file.",
@@ -84,7 +116,7 @@ def values_schema() -> Schema:
             ),
             **_pods(),
             podDisruptionBudget=_closed(enabled=_FLAG),
-            watchdog=_closed(enabled=_FLAG, schedule=_NAME, staleAfter=_DURATION),
+            watchdog=_closed(enabled=_FLAG, schedule=_CRON, staleAfter=_DURATION),
             cleanup={"enum": ["auto", "always", "never"]},
             admissionPolicy=_closed(enabled=_FLAG),
             landingPolicy=_closed(enabled=_FLAG),
@@ -148,7 +180,7 @@ def _scheduler() -> Schema:
         extraArgs={"type": "array", "items": _NAME},
         extraVolumes=_LIST,
         extraVolumeMounts=_LIST,
-        resources=_MAP,
+        resources=_resources(),
         priorityClassName=_TEXT,
         podAnnotations=_TEXTS,
         podLabels=_TEXTS,
@@ -183,8 +215,8 @@ def _pods() -> dict[str, Schema]:
         "deploymentAnnotations": _TEXTS,
         "nameOverride": {"type": "string", "maxLength": 63},
         "fullnameOverride": {"type": "string", "pattern": "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$", "maxLength": 52},
-        "resources": _MAP,
-        "jobResources": _MAP,
+        "resources": _resources(),
+        "jobResources": _resources(),
         "podSecurityContext": {"type": ["object", "null"]},
         "securityContext": {"type": ["object", "null"]},
         "podAnnotations": _TEXTS,
@@ -204,6 +236,15 @@ def _pods() -> dict[str, Schema]:
         "startupProbe": _MAP,
         "livenessProbe": _MAP,
         "readinessProbe": _MAP,
+    }
+
+
+def _resources() -> Schema:
+    claims = {"type": "array", "items": {"type": "object", "required": ["name"]}}
+    return {
+        "type": "object",
+        "additionalProperties": False,
+        "properties": {"requests": _QUANTITIES, "limits": _QUANTITIES, "claims": claims},
     }
 
 

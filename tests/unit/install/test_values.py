@@ -262,6 +262,15 @@ REFUSED: Mapping[str, tuple[Values, str]] = {
         "would scrape each replica twice",
     ),
     "a page without a host": ({"ingress": {"enabled": True}}, "ingress.hosts is empty"),
+    "a planner that is none": ({"settings": {"eviction": {"planners": "relieve,foo"}}}, "planners"),
+    "a planner in a list that is none": ({"settings": {"eviction": {"planners": ["relieve", "foo"]}}}, "planners"),
+    "a rate in words": ({"settings": {"eviction": {"rate": "fast"}}}, "rate"),
+    "a count with a unit": ({"settings": {"eviction": {"limit_total": "5x"}}}, "limit_total"),
+    "memory in words": ({"resources": {"limits": {"memory": "lots"}}}, "memory"),
+    "a negative core": ({"resources": {"requests": {"cpu": -1}}}, "cpu"),
+    "a scheduler's memory in words": ({"scheduler": {"resources": {"limits": {"memory": "1 Gi"}}}}, "memory"),
+    "a core of a job in words": ({"jobResources": {"limits": {"cpu": "many"}}}, "cpu"),
+    "a schedule in words": ({"watchdog": {"schedule": "never"}}, "schedule"),
     "a half digest": ({"image": {"digest": "sha256:abc"}}, "digest"),
     "a secret without a key": ({"existingSecrets": {"prometheus": {"token_file": {"name": "x"}}}}, "key"),
     "a secret for a setting that is no file": (
@@ -409,3 +418,18 @@ def test_the_check_of_the_configuration_ends_by_itself_and_says_why(helm: Helm) 
     assert job["spec"]["activeDeadlineSeconds"] + job["spec"]["ttlSecondsAfterFinished"] <= 600
     [box] = job["spec"]["template"]["spec"]["containers"]
     assert box["terminationMessagePolicy"] == "FallbackToLogsOnError"
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"settings": {"eviction": {"planners": "relieve, consolidate", "rate": "20/1h,1%/1d", "limit_total": "10%"}}},
+        {"settings": {"eviction": {"planners": ["tidy"], "rate": 20, "limit_node": 3, "limit_workload": "2.5%"}}},
+        {"settings": {"eviction": {"planners": "", "rate": "", "limit_namespace": ""}}},
+        {"resources": {"limits": {"memory": "1.5Gi", "cpu": 2}, "requests": {"memory": "1e9", "cpu": "100m"}}},
+        {"watchdog": {"schedule": "@every 5m"}},
+        {"watchdog": {"schedule": "*/5 0-6 1,15 * mon-fri"}},
+    ],
+)
+def test_the_schema_takes_what_daemon_and_kubernetes_take(helm: Helm, values: Values) -> None:
+    assert helm.template(values)
