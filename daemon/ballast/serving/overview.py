@@ -187,7 +187,7 @@ def told(found: Iterable[Trouble], status: Status, interval: float) -> list[Wron
         since = datetime.fromisoformat(each.since).timestamp() if each.since else None
         fresh = since is not None and status.time - since < BEGINS * interval
         advice = _LINK.sub(lambda link: f"docs/{link[1]}", each.do).replace("`", "")
-        cause = each.message
+        cause = each.message.replace("`", "")
         tense: Literal["begins", "holds", "recovering"] = "begins" if fresh else "holds"
         if status.snapshot is not None and not status.frozen and each.type in waits_to_see(status.conditions):
             # Evictions judge in their own interval, telemetry knows at once.

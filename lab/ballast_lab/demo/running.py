@@ -128,6 +128,7 @@ def _environment(options: Options) -> dict[str, str]:
         "BALLAST_TELEMETRY__RESOURCES": "cpu,memory,disk,network",
         "BALLAST_WINDOWS__MAX_AGE": f"{3 * max(interval, INTERVAL):g}s",
         "BALLAST_PUBLISHING__MODE": "on",
+        "BALLAST_PUBLISHING__LABEL_PREFIX": "ballast.node-restriction.kubernetes.io",
         "BALLAST_CLUSTER__QPS": "200",
         "BALLAST_CLUSTER__BURST": "400",
         "BALLAST_HTTP__HOST": options.host,

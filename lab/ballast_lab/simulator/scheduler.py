@@ -15,7 +15,7 @@ from ballast_lab.simulator.objects import pod_requests
 from ballast_lab.simulator.world import World
 
 NAME = "default-scheduler"
-SCORE_LABEL, STEPS = "ballast.dev/score", 24
+SCORE_LABELS, STEPS = ("ballast.node-restriction.kubernetes.io/score", "ballast.dev/score"), 24
 LABEL_WEIGHT, ROOM_WEIGHT, EXTENDER_WEIGHT = 1.0, 1.0, 30.0
 """Weights of the scores, each 0..100; that of the label and that of the extender, 0..10, are scaled up."""
 
@@ -91,7 +91,7 @@ class Scheduler:
         allocatable = node["status"]["allocatable"]
         self._allocatable[row] = [quantity(allocatable[name]) for name in ("cpu", "memory", "pods")]
         self._labels[row] = labels = node["metadata"].get("labels") or {}
-        score = labels.get(SCORE_LABEL, "")
+        score = next((labels[name] for name in SCORE_LABELS if name in labels), "")
         self._scores[row] = float(score) if score.isdigit() else 0.0
         taints = node["spec"].get("taints") or []
         self._taints[row] = [taint for taint in taints if taint["effect"] in ("NoSchedule", "NoExecute")]
