@@ -142,3 +142,9 @@ def test_metrics_server_and_power_feed_speak_their_formats(client: Client, clust
     assert feed["time"].endswith("Z")
     shown = client.prometheus("simulated_power_watts").json["data"]["result"][0]["value"][1]
     assert float(shown) == feed["watts"]
+
+
+def test_no_uid_comes_twice(cluster: EmbeddedCluster) -> None:
+    """What is created later has none of the first objects: caches know objects by it."""
+    known = {stored.uid for kind in KINDS for stored in cluster.store.all(kind)}
+    assert not known & {cluster.store.new_uid() for _ in range(len(known))}

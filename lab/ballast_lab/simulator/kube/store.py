@@ -94,7 +94,8 @@ class Store:
         self.lock = threading.RLock()
         self.revision = 1
         self.listeners: list[Listener] = []
-        self._random = random.Random(seed)  # noqa: S311
+        # Not the numbers of the population, which has the same seed: no UID may come twice.
+        self._random = random.Random(f"store {seed}")  # noqa: S311
         self._tables = {kind: _Table() for kind in KINDS}
         self._frozen: OrderedDict[tuple[Kind, str, int], Sequence[Stored]] = OrderedDict()
 
