@@ -132,11 +132,15 @@ class ExtenderReservations:
         pod = self._assumed.waiting(uid)
         if pod is None:
             return None
-        if len(self._asked) >= MOST_NAMES and pod.scheduler_name not in self._asked:
+        self.note_asked(pod.scheduler_name)
+        return pod.scheduler_name
+
+    def note_asked(self, scheduler_name: str) -> None:
+        """This scheduler asks the extender now."""
+        if len(self._asked) >= MOST_NAMES and scheduler_name not in self._asked:
             self._asked.clear()
             self._filtered.clear()
-        self._asked[pod.scheduler_name] = self._clock.monotonic()
-        return pod.scheduler_name
+        self._asked[scheduler_name] = self._clock.monotonic()
 
     def note_filter(self, uid: str) -> None:
         """Nodes were filtered for a pod: its scheduler asks, also where a single node is left and none is scored."""

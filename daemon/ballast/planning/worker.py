@@ -85,13 +85,18 @@ def _explain(request: ExplanationRequest) -> ExplanationResponse:
 
 
 def _make_plans(request: PlansRequest) -> PlansResponse:
-    """Until a plan has a step. After that, plans only say which nodes stay empty, where some are marked so."""
-    moment = request.moment
-    arranged, facts, usage = _arrange(moment, request.plans[0].rules.prefix)
-    peak = None
+    arranged, facts, usage = _arrange(request.moment, request.plans[0].rules.prefix)
+    plans = plans_of(request, arranged, facts)
+    return msgspec.structs.replace(_respond(plans, request.moment, usage), barren=in_words(facts.barren))
+
+
+def plans_of(request: PlansRequest, arranged: Layout, facts: Facts) -> tuple[EvictionPlan, ...]:
+    """The plans of a moment as it is `arranged`, until one has a step. After that, plans only say which nodes stay
+    empty, where some are marked so."""
+    moment, peak = request.moment, None
     if moment.peak is not None:
         order = sorted(range(len(moment.objects.nodes)), key=lambda row: moment.objects.nodes[row].name)
-        peak = moment.peak[:, _measured(moment)][order]
+        peak = moment.peak[:, measured(moment)][order]
     plans: list[EvictionPlan] = []
     for wish in request.plans:
         late = any(plan.steps for plan in plans)
@@ -109,7 +114,7 @@ def _make_plans(request: PlansRequest) -> PlansResponse:
             without = make_plan(wish.kind, arranged, free, replace(aims, max_moves=1), peak=peak)
             plan = replace(plan, held_back=next(iter(without.steps), None))
         plans.append(replace(plan, steps=()) if late else plan)
-    return msgspec.structs.replace(_respond(tuple(plans), moment, usage), barren=in_words(facts.barren))
+    return tuple(plans)
 
 
 _ANSWERS: dict[type[Request[Any]], Callable[[Any], Response]] = {
@@ -120,12 +125,12 @@ _ANSWERS: dict[type[Request[Any]], Callable[[Any], Response]] = {
 
 
 def _arrange(moment: Moment, prefix: str) -> tuple[Layout, Facts, PodUsage | None]:
-    """A node without any known load is unknown; resources of which no load is known are left out."""
+    """Resources of which no load is known are left out."""
     moment = with_known_places(moment, prefix)
     moment = replace(moment, objects=replace(moment.objects, pods=in_coming_size(moment.objects)))
     homes = Homes(moment.objects.nodes, moment.objects.pods, moment.elsewhere)
     usage = decode(moment.usage, homes) if moment.usage else None
-    kept = _measured(moment)
+    kept = measured(moment)
     arranged = layout(
         moment.objects.nodes,
         moment.objects.pods,
@@ -137,12 +142,17 @@ def _arrange(moment: Moment, prefix: str) -> tuple[Layout, Facts, PodUsage | Non
         None if moment.error is None else moment.error[:, kept],
         usage.over_the_hour() if usage else None,
     ).weighted(moment.node_weights)
+    return arranged, facts_about(moment), usage
+
+
+def facts_about(moment: Moment) -> Facts:
+    """A node without any known load is unknown."""
     known: Bools = np.asarray(np.isfinite(moment.load).any(axis=1))
     unknown = [node.name for node, is_known in zip(moment.objects.nodes, known.tolist(), strict=True) if not is_known]
-    return arranged, Facts(moment.objects, now=moment.now, unknown=unknown, silent=moment.silent), usage
+    return Facts(moment.objects, now=moment.now, unknown=unknown, silent=moment.silent)
 
 
-def _measured(moment: Moment) -> list[int]:
+def measured(moment: Moment) -> list[int]:
     """The columns of the load in which anything is known."""
     known = np.isfinite(moment.load)
     return [column for column in range(len(moment.resources)) if known[:, column].any()]

@@ -98,7 +98,8 @@ class Daemon:
 
         self._feeds = build_power.client(settings, policies)
         self.power = build_power.build(context, policies, board, self._feeds) if policies else None
-        self.eviction = build_eviction.build(context, self.extender.reservations, reader.source, board, self.power)
+        outside = build_eviction.outside_of(context, reader.source, board)
+        self.eviction = build_eviction.build(context, self.extender.reservations, outside, board, self.power)
         self.batch = batch_job.build(context, self.extender.reservations, board)
         self.publishing = PublishingJob(context, self.extender.give_way, self.extender.in_use)
         context.cache.follow_nodes(self.publishing.publisher.noticed)

@@ -188,7 +188,7 @@ def emptied(data: Path, name: str, hour: int, settings: Mapping[str, str] = PACK
     memory = float(day.memory.sum())
     of_day = {START - 86_400 + 60 * at: {"cpu": float(day.cores[at].sum()), "memory": memory} for at in QUARTERS}
     assert ballast.evictions is not None
-    ballast.evictions.peak.add({time: {"": used} for time, used in of_day.items()})
+    ballast.evictions.job.moments.day.peak.add({time: {"": used} for time, used in of_day.items()})
     hot, high = [0, 0], chosen.eviction.target_high
     assert isinstance(high, float)
     runs: list[Run] = [AsItWas(courses[0], STEP), ballast]

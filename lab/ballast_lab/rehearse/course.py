@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 import msgspec
 import numpy as np
 
-from ballast.model.node import Node, Taint
+from ballast.model.node import Node
 from ballast.model.pod import Pod
 from ballast.model.sample import Bools, Floats, Ints
 from ballast.placement.layout import PARTS_OF_HOUR, Layout, layout
@@ -32,6 +32,8 @@ class Course:
         self.history = history
         self.nodes: list[Node] = list(history.nodes)
         """As they are now: those that are to be empty carry a taint."""
+        self.version = 0
+        """Changes with what runs where."""
         self.pods: list[Pod] = list(history.pods)
         """As they are now."""
         self.on: Ints = history.home.copy()
@@ -73,6 +75,8 @@ class Course:
         gone, new = np.flatnonzero(self.there & ~there), np.flatnonzero(there & ~self.there)
         np.add.at(self.free, self.on[gone], self.base.asked[gone])
         self._moved.difference_update(gone.tolist())
+        changed = len(gone) or len(new) or (present != self.present).any()
+        self.version += bool(changed)
         self.there, self.present = there, present
         for row in new.tolist():
             self._start(row)
@@ -101,28 +105,31 @@ class Course:
         fits[self.on[row]] = False
         return stock.choose(self.base, self.free, asked, fits, row, self.preferred)
 
-    def move(self, row: int, target: int, *, restart: bool = True) -> None:
-        """A pod of this name runs there from now on; a new pod, unless it has only just started."""
+    def move(self, row: int, target: int, *, at: float | None = None, restart: bool = True) -> None:
+        """A pod of this name runs there from now on, or from `at` on; a new pod, unless it has only just started."""
+        at = self.time if at is None else at
         asked = self.base.asked[row]
         self.free[self.on[row]] += asked
         self.free[target] -= asked
         self.on[row] = target
-        self._since[row] = self.time
+        self._since[row] = at
         if target == self.history.home[row]:
             self._moved.discard(row)
         else:
             self._moved.add(row)
         pod, name = self.pods[row], self.history.nodes[target].name
-        changes = {"uid": f"{pod.uid}'", "created": self.time, "scheduled_at": self.time} if restart else {}
-        self.pods[row] = msgspec.structs.replace(pod, node=name, **changes)
+        changes = {"uid": f"{pod.uid}'", "created": at, "scheduled_at": at} if restart else {}
+        self.put(row, msgspec.structs.replace(pod, node=name, **changes))
 
-    def mark_empty(self, names: Collection[str], key: str) -> None:
-        """These nodes alone carry the taint of nodes that are to be empty."""
-        taint = Taint(key, "PreferNoSchedule")
-        for row, node in enumerate(self.history.nodes):
-            taints = (*node.taints, taint) if node.name in names else node.taints
-            if taints != self.nodes[row].taints:
-                self.nodes[row] = msgspec.structs.replace(node, taints=taints)
+    def put(self, row: int, pod: Pod) -> None:
+        """The pod is like this from now on."""
+        self.pods[row] = pod
+        self.version += 1
+
+    def put_node(self, node: Node) -> None:
+        """The node is like this from now on."""
+        self.nodes[self.history.rows[node.name]] = node
+        self.version += 1
 
     def used(self) -> Floats:
         """[resource, node]: cores and bytes, NaN where unknown."""
@@ -164,10 +171,10 @@ class Course:
         """The rows of the pods that run."""
         return np.flatnonzero(self.there)
 
-    def row_of(self, title: str) -> int:
-        """The pod of this namespace/name that runs."""
-        rows = np.flatnonzero(self.there & (self.history.number == self.history.titles[title]))
-        return int(rows[0])
+    def row_of(self, title: str) -> int | None:
+        """The pod of this namespace/name that runs, None where there is none."""
+        rows = np.flatnonzero(self.there & (self.history.number == self.history.titles.get(title, -1)))
+        return int(rows[0]) if len(rows) else None
 
     def arrange(self, load: Floats, error: Floats | None, columns: Sequence[int]) -> Layout:
         """What planners look at.

@@ -14,7 +14,7 @@ NAME = "prometheus"
 
 
 class PlayedClock:
-    """It stands at the time that is played."""
+    """It stands at the time that is played, and goes on while somebody waits."""
 
     speed = 1.0
 
@@ -30,7 +30,9 @@ class PlayedClock:
         return self.now
 
     def wait(self, event: threading.Event, timeout: float | None) -> bool:
-        """Does not wait."""
+        """Waits no time of the machine."""
+        if not event.is_set():
+            self.now += timeout or 0.0
         return event.is_set()
 
 

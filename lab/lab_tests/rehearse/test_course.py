@@ -1,17 +1,23 @@
 """What planners are shown of a course is what the daemon would lay out of the same objects."""
 
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 
+import msgspec
 import numpy as np
 import pytest
 
+from ballast.base.errors import Conflict, NotFound, TooManyRequests
 from ballast.eviction.feasibility import handed_over
+from ballast.model.pod import Pod
+from ballast.model.selector import parse
+from ballast.model.workload import DisruptionBudget
 from ballast.placement.layout import layout
 from ballast.settings import load
 from ballast_lab.rehearse.course import Course
 from ballast_lab.rehearse.history import RESOURCES
-from ballast_lab.rehearse.objects import objects_at
+from ballast_lab.rehearse.played import PlayedClock
+from ballast_lab.rehearse.played_cluster import PlayedCluster, schedule
 from ballast_lab.rehearse.recording import open_recording
 from lab_tests.rehearse.worlds import BEGIN, RecordedPod, World, hot_world
 
@@ -33,15 +39,21 @@ def course(tmp_path: Path) -> Course:
     return course
 
 
+def cluster_of(course: Course) -> PlayedCluster:
+    clock = PlayedClock()
+    clock.now = course.time
+    return PlayedCluster(course, clock, lambda pod: None, schedule)
+
+
 def test_the_layout_is_that_of_the_daemon(course: Course) -> None:
-    objects, load_now = objects_at(course), course.load()
+    shown, load_now = cluster_of(course), course.load()
     rows = course.running()
     use = {
         f"{course.pods[row].namespace}/{course.pods[row].name}": dict(zip(RESOURCES, amounts, strict=True))
         for row, amounts in zip(rows.tolist(), course.of_pods(rows).tolist(), strict=True)
     }
     error = np.full(load_now.T.shape, 0.01)
-    expected = layout(objects.nodes, objects.pods, RESOURCES, load_now.T, use, None, {"cpu": 1, "memory": 1}, error)
+    expected = layout(shown.nodes(), shown.pods(), RESOURCES, load_now.T, use, None, {"cpu": 1, "memory": 1}, error)
     arranged = course.arrange(load_now.T, error, (0, 1))
     for field in fields(expected):
         ours, theirs = getattr(arranged, field.name), getattr(expected, field.name)
@@ -92,16 +104,61 @@ def test_one_of_a_name_ends_before_the_next_starts(tmp_path: Path) -> None:
     assert course.pods[course.running()[0]].node == "n2"
 
 
-def test_a_node_that_is_to_be_empty_carries_the_mark_until_it_is_given_back(course: Course) -> None:
+def test_a_taint_stays_until_it_is_taken_away(course: Course) -> None:
+    cluster = cluster_of(course)
+
     def marked() -> list[str]:
         shown = course.arrange(course.load().T, None, (0, 1)).nodes
-        assert tuple(shown) == objects_at(course).nodes
+        assert tuple(shown) == cluster.nodes()
         return [node.name for node in shown if handed_over(node, "ballast.dev")]
 
-    course.mark_empty(["n2"], "ballast.dev/empty")
+    def put(*keys: str) -> None:
+        taints = [{"key": key, "effect": "PreferNoSchedule"} for key in keys]
+        cluster.request("PATCH", "/api/v1/nodes/n2", body={"spec": {"taints": taints}})
+
+    put("ballast.dev/empty")
     assert marked() == ["n2"]
-    course.mark_empty(["n3"], "ballast.dev/empty")
-    assert marked() == ["n3"]
-    course.mark_empty([], "ballast.dev/empty")
+    assert b"ballast.dev/empty" in cluster.get("/api/v1/nodes/n2")
+    put()
     assert marked() == []
     assert course.nodes == list(course.history.nodes)
+
+
+def evict(cluster: PlayedCluster, pod: Pod, uid: str = "") -> None:
+    path = f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}/eviction"
+    cluster.request("POST", path, body={"deleteOptions": {"preconditions": {"uid": uid or pod.uid}}})
+
+
+def test_an_evicted_pod_is_another_one_elsewhere(course: Course) -> None:
+    cluster = cluster_of(course)
+    pod = next(pod for pod in cluster.pods() if pod.node == "n1")
+    evict(cluster, pod)
+    [landing] = cluster.landings
+    came = next(each for each in cluster.pods() if (each.namespace, each.name) == (pod.namespace, pod.name))
+    assert (came.node, came.uid != pod.uid, came.created) == (landing.target, True, LATER)
+    assert landing.source == "n1" != landing.target
+    with pytest.raises(Conflict):
+        evict(cluster, pod)
+    with pytest.raises(NotFound):
+        evict(cluster, msgspec.structs.replace(pod, name="nobody"))
+
+
+def test_a_budget_allows_nothing_while_a_replacement_is_not_ready(course: Course) -> None:
+    """Of w0 one pod may go; its replacement takes 90 s to be Ready."""
+    pods = [pod for pod in cluster_of(course).pods() if pod.owner is not None and pod.owner.name == "w0"]
+    key = ("default", "Deployment", "w0")
+    budget = DisruptionBudget("default", "w0", parse(""), allowed=1)
+    history = replace(course.history, restarts={key: 90.0})
+    course.history = replace(history, objects=replace(history.objects, budgets=(budget,)))
+    clock = PlayedClock()
+    clock.now = course.time
+    cluster = PlayedCluster(course, clock, lambda pod: None, schedule)
+    evict(cluster, pods[0])
+    [workload] = [each for each in cluster.workloads() if each.key == key]
+    assert workload.replicas == (workload.ready or 0) + 1
+    with pytest.raises(TooManyRequests):
+        evict(cluster, pods[1])
+    clock.now += 90.0
+    cluster.settle()
+    assert all(pod.ready for pod in cluster.pods())
+    evict(cluster, pods[1])

@@ -1,11 +1,14 @@
 """Builds the job `eviction` from the settings."""
 
 import os
+from collections.abc import Callable
+from dataclasses import dataclass
 
 from ballast.actuation.eviction.evictor import Evictor, EvictorOptions
 from ballast.actuation.eviction.node_marks import EmptyNodes, LeavingTaints
 from ballast.actuation.eviction.plan_follower import PlanFollower
 from ballast.actuation.eviction.replacement_reservations import ReplacementReservations, ReservationService
+from ballast.actuation.eviction.replacement_use import Ask
 from ballast.actuation.eviction.restart import Restarts
 from ballast.actuation.eviction.surge import Surges
 from ballast.actuation.eviction.trial import ReplacementTrial
@@ -32,10 +35,36 @@ from ballast.telemetry.prometheus_source import PrometheusSource
 from ballast.telemetry.source import Source
 
 
+@dataclass(frozen=True)
+class Outside:
+    """Who plans, and who tells what pods use. A rehearsal has its own."""
+
+    worker: PlanningProcess
+    usage: PodUsageCache
+    used: Ask
+    """What pods use that came instead of others."""
+    history: Callable[[], Source] | None = None
+    """Opens a source with the last day in it."""
+
+
+def outside_of(context: Context, source: Source, board: Board) -> Outside:
+    """A process that plans; `source` says what pods use."""
+    settings, get = context.settings, context.api.get
+    used = ReplacedUse(
+        PodUsageCache(source, get, settings),
+        lambda: context.clock.wall() if board.snapshot is None else board.snapshot.time,
+        context.cache.nodes,
+        context.cache.pods,
+    )
+    past = (lambda: PrometheusSource(settings, context.metrics)) if source.name == PrometheusSource.name else None
+    worker = PlanningProcess(deadline=deadline_of(settings.eviction.interval))
+    return Outside(worker, PodUsageCache(source, get, settings, hour=True), used, past)
+
+
 def build(
-    context: Context, reservations: ReservationService, source: Source, board: Board, power: PowerJob | None
+    context: Context, reservations: ReservationService, outside: Outside, board: Board, power: PowerJob | None
 ) -> EvictionJob:
-    """`source` says what pods use; workloads that an open plan of `power` changes are left alone."""
+    """Workloads that an open plan of `power` changes are left alone."""
     settings, eviction, prefix = context.settings, context.settings.eviction, context.settings.publishing.prefix
     api, writer, clock, acts = context.api, context.writer, context.clock, bool(eviction.acting)
     protected = Protected(
@@ -77,13 +106,7 @@ def build(
             trial=ReplacementTrial(api, writer, clock) if acts else None,
         ),
     )
-    used = ReplacedUse(
-        PodUsageCache(source, context.api.get, settings),
-        lambda: clock.wall() if board.snapshot is None else board.snapshot.time,
-        context.cache.nodes,
-        context.cache.pods,
-    )
-    follower = PlanFollower(evictor, replacements, clock, used)
+    follower = PlanFollower(evictor, replacements, clock, outside.used)
     moments = MomentTaker(
         context,
         board=board,
@@ -95,14 +118,9 @@ def build(
             surging=lambda: surges.workloads if surges else frozenset(),
             budgeted=_budgeted(settings),
         ),
-        day=DayKeeper(
-            context,
-            (lambda: PrometheusSource(settings, context.metrics)) if source.name == PrometheusSource.name else None,
-            needed=any(planner(name).whole_nodes for name in eviction.running),
-        ),
+        day=DayKeeper(context, outside.history, needed=any(planner(name).whole_nodes for name in eviction.running)),
     )
-    usage = PodUsageCache(source, context.api.get, settings, hour=True)
-    worker = PlanningProcess(deadline=deadline_of(eviction.interval))
+    usage, worker = outside.usage, outside.worker
     return EvictionJob(
         context,
         moments=moments,
