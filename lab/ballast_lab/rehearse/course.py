@@ -20,6 +20,8 @@ from ballast_lab.rehearse.history import RESOURCES, History
 from ballast_lab.rehearse.recording import Use
 
 HOUR = 3600.0
+KEEPS_NAMES = "StatefulSet"
+"""The kind whose pods come back under the same name, so that Prometheus has their past."""
 
 
 class Course:
@@ -51,13 +53,14 @@ class Course:
         self._hour: deque[Use] = deque(maxlen=PARTS_OF_HOUR)
         """One use of every five minutes."""
         self._since = np.full(len(self.pods), -np.inf)
-        """[pod]: when it was moved last: what its replacement used is known from then on."""
+        """[pod]: when it was moved last: what a replacement of another name used is known from then on."""
         weights, label = settings.scoring.resources, settings.cluster.pool_label
         nothing = np.zeros((len(history.nodes), len(RESOURCES)))
         arranged = layout(history.nodes, history.pods, RESOURCES, nothing, None, label, weights)
         self.base = arranged.weighted(settings.scoring.node_weights)
         self._shapes, self._shape = np.unique(self.base.asked[:, 1:], axis=0, return_inverse=True)
         self._sites = NodeConstraints(history.nodes)
+        self._whole = np.array([[node.capacity.get(name, np.inf) for node in history.nodes] for name in RESOURCES])
         self.free: Ints = self.base.total.copy()
         """[node, kind]"""
 
@@ -112,7 +115,9 @@ class Course:
         self.free[self.on[row]] += asked
         self.free[target] -= asked
         self.on[row] = target
-        self._since[row] = at
+        owner = self.pods[row].owner
+        if owner is None or owner.kind != KEEPS_NAMES:
+            self._since[row] = at
         if target == self.history.home[row]:
             self._moved.discard(row)
         else:
@@ -135,12 +140,16 @@ class Course:
         """[resource, node]: cores and bytes, NaN where unknown."""
         used = self._use.nodes.copy()
         if self._moved:
-            rows = np.array(sorted(self._moved), np.int64)
-            took = np.nan_to_num(self._use.latest[:, self.history.number[rows]])
-            for resource in range(len(RESOURCES)):
-                np.subtract.at(used[resource], self.history.home[rows], took[resource])
-                np.add.at(used[resource], self.on[rows], took[resource])
-            np.maximum(used, 0.0, out=used)
+            history, rows, there = self.history, np.array(sorted(self._moved), np.int64), self.running()
+            latest = np.nan_to_num(self._use.latest)
+            most = np.maximum(used, self._whole)
+            for resource, took in enumerate(latest):
+                # A node that was full shows no more than it has; what its pods wanted beyond that is there too.
+                wanted = np.bincount(history.home[there], took[history.number[there]], len(self.present))
+                used[resource] = np.maximum(used[resource], wanted)
+                np.subtract.at(used[resource], history.home[rows], took[history.number[rows]])
+                np.add.at(used[resource], self.on[rows], took[history.number[rows]])
+            used = np.clip(used, 0.0, most)
         used[:, ~self.present] = np.nan
         return used
 

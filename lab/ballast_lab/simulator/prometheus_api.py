@@ -257,7 +257,8 @@ class PrometheusApi:
             if parsed.averaged is not None:
                 length, step = parsed.averaged
                 points = times[:, None] - np.arange(0.0, length, step)
-                used = world.use_of_pods(kind, keys, points.reshape(-1)).reshape(len(keys), *points.shape).mean(axis=2)
+                used = world.use_of_pods(kind, keys, points.reshape(-1)).reshape(len(keys), *points.shape)
+                used = np.nanmean(used, axis=2)
         newest = self._observations.newest(times)
         newest[times[None, :] - newest > parsed.oldest] = np.nan
         if parsed.counted is not None:

@@ -162,3 +162,31 @@ def test_a_budget_allows_nothing_while_a_replacement_is_not_ready(course: Course
     cluster.settle()
     assert all(pod.ready for pod in cluster.pods())
     evict(cluster, pods[1])
+
+
+def test_what_full_nodes_could_not_give_is_still_wanted(tmp_path: Path) -> None:
+    """n1 shows 10 of its cores, its pods want 12: without one of 3 it has 9, not 7."""
+    pods = [RecordedPod(f"a{number}", "n1", 3.0) for number in range(4)]
+    world = World(pods, minutes=10)
+    recording = open_recording(world.write(tmp_path))
+    course = Course(recording.history, load({}))
+    for use in recording.play(BEGIN, BEGIN + 600, 60.0):
+        course.advance(replace(use, nodes=np.minimum(use.nodes, 10.0 * np.array([[1.0], [2.0**40]]))))
+    np.testing.assert_allclose(course.used()[0], [10.0, 0.0, 0.0, 0.0])
+    course.move(0, 1)
+    np.testing.assert_allclose(course.used()[0], [9.0, 3.0, 0.0, 0.0])
+
+
+def test_prometheus_has_the_past_of_pods_that_keep_their_names(tmp_path: Path) -> None:
+    pods = [RecordedPod("web-1", "n1", 1.0), RecordedPod("db-0", "n1", 2.0, kind="StatefulSet", workload="db")]
+    recording = open_recording(World(pods, minutes=10).write(tmp_path))
+    course = Course(recording.history, load({}))
+    for use in recording.play(BEGIN, BEGIN + 600, 60.0):
+        course.advance(use)
+    for row in (0, 1):
+        course.move(row, 1)
+    past = dict(
+        zip((pod.name for pod in course.pods), course.over_the_hour(course.running())[:, 0].tolist(), strict=True)
+    )
+    assert past["db-0"] == 2.0
+    assert np.isnan(past["web-1"])
