@@ -49,7 +49,7 @@ class LedgerBook:
         self._loading = threading.Lock()
         self._ledger: Ledger | None = None
         self._early = Ledger()
-        self._seen: deque[tuple[float, int, int | None]] = deque(maxlen=OBSERVATIONS)
+        self._seen: deque[tuple[float, int, int | None, int | None]] = deque(maxlen=OBSERVATIONS)
         self._saved, self._saved_at, self._urgent = "", -math.inf, False
 
     def forget(self) -> None:
@@ -58,10 +58,11 @@ class LedgerBook:
             self._ledger, self._early = None, Ledger()
             self._saved, self._saved_at, self._urgent = "", -math.inf, False
 
-    def observe(self, time: float, hot: int, would: int | None = None) -> None:
-        """How many nodes were hot at a snapshot, and would have been with evictions on; on every replica."""
+    def observe(self, time: float, hot: int, would: int | None = None, without: int | None = None) -> None:
+        """How many nodes were hot at a snapshot, would have been with evictions on, and without the moves; on every
+        replica."""
         with self._lock:
-            self._seen.append((time, hot, would))
+            self._seen.append((time, hot, would, without))
 
     def add(self, time: float, amounts: Mapping[str, float], *, urgent: bool = False) -> None:
         """Adds amounts, named as in a row of the ledger; `urgent` ones are saved as soon as possible."""
@@ -128,12 +129,14 @@ class LedgerBook:
             return
         ledger = self._ledger
         until = ledger.until.get(HOT, -math.inf)
-        for time, hot, would in sorted(self._seen, key=lambda seen: seen[0]):
+        for time, hot, would, without in sorted(self._seen, key=lambda seen: seen[0]):
             if time <= until:
                 continue
             minutes = (time - until) / 60 if time - until <= self._gap else 0.0
             ledger.add(time, hot_node_minutes=hot * minutes)
             if would is not None:
                 ledger.add(time, would_spare_hot_node_minutes=(hot - would) * minutes)
+            if without is not None:
+                ledger.add(time, hot_node_minutes_without=without * minutes)
             until = time
         ledger.until[HOT] = until

@@ -35,6 +35,7 @@ class LedgerRow(msgspec.Struct, array_like=True):
     would_evict: float | None = None
     would_spare_hot_node_minutes: float | None = None
     would_spare_over_watt_hours: float | None = None
+    hot_node_minutes_without: float | None = None
 
     def add(self, other: LedgerRow) -> None:
         """Adds the amounts of `other`; an unknown amount adds nothing and leaves what was known."""
@@ -56,6 +57,7 @@ AMOUNTS = (
     "would_evict",
     "would_spare_hot_node_minutes",
     "would_spare_over_watt_hours",
+    "hot_node_minutes_without",
 )
 
 

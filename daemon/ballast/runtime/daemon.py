@@ -295,10 +295,12 @@ class Daemon:
     def _observe_heat(self, snapshot: Snapshot) -> None:
         """Where no node is known, nobody knows how many are hot."""
         if snapshot.known.any():
-            high, would = self.board.high, None
-            if self.context.settings.eviction.imagining and self.context.leadership.is_leader():
+            high, eviction, would, without = self.board.high, self.context.settings.eviction, None, None
+            if eviction.imagining and self.context.leadership.is_leader():
                 would = int(hot_of(snapshot, high, self.eviction.imagined()).sum())
-            self.context.ledger.observe(snapshot.time, int(hot_of(snapshot, high).sum()), would)
+            if eviction.acting and self.context.leadership.is_leader():
+                without = int(hot_of(snapshot, high, self.eviction.undone()).sum())
+            self.context.ledger.observe(snapshot.time, int(hot_of(snapshot, high).sum()), would, without)
 
     def _record(self, cycle: CycleRecord) -> None:
         with self._cycles_lock:

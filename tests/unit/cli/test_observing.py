@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 from ballast.base.errors import BallastError, UsageError
 from ballast.cli.app import app
-from ballast.cli.observing import remote
+from ballast.cli.observing import remote, report
 from ballast.cli.observing.summary import hot, limits_of, spread
 from ballast.cli.output import paint
 from ballast.cli.place import Place
@@ -381,3 +381,13 @@ def test_report_sums_the_days_and_leaves_the_unknown_unknown(daemon: Daemon) -> 
     text = run("report", "--url", url, "--days", "1").stdout
     assert [line.split()[:3] for line in text.splitlines()[1:3]] == [["2026-11-22", "7", "1"], ["total", "7", "1"]]
     assert text.splitlines()[2].split()[-1] == "-"
+    assert "Without the moves" not in text
+
+
+def test_report_says_what_would_have_been_hot_without_the_moves() -> None:
+    days = [
+        dict.fromkeys((*report.COUNTS, *report.AMOUNTS)) | dict.fromkeys(report.COUNTS, 1) | {"begin": 0.0, **each}
+        for each in ({"hot_node_minutes": 60.0, "hot_node_minutes_without": 180.0}, {"hot_node_minutes": 6000.0})
+    ]
+    text = report.table({"days": days, "total": report.total(days)})
+    assert text.splitlines()[-1] == "Without the moves 3.0 node-hours would have been hot; 1.0 were."

@@ -104,3 +104,12 @@ def test_what_evictions_would_spare_counts_only_where_a_dry_run_told() -> None:
         book.observe(AT + 60 * minute, 2, would)
     row = book.current().hours(AT + 1800)[-1]
     assert (row.hot_node_minutes, row.would_spare_hot_node_minutes) == (8.0, 1.0 + 1.0 - 1.0)
+
+
+def test_it_keeps_what_would_have_been_hot_without_the_moves() -> None:
+    replicas = Replicas()
+    book = replicas.book()
+    for minute, without in enumerate((None, 5, 4)):
+        book.observe(AT + 60 * minute, 2, without=without)
+    row = book.current().hours(AT + 1800)[-1]
+    assert (row.hot_node_minutes, row.hot_node_minutes_without) == (4.0, 9.0)

@@ -82,6 +82,20 @@ def test_a_hot_node_is_relieved_and_its_pod_followed_to_where_it_was_meant_to_go
     assert shown["status"] in ("evicted", "landed", "ready")
 
 
+def test_the_ledger_has_what_would_be_hot_without_the_move(calm: Rig) -> None:
+    daemon = evicting(calm)
+    evict(daemon)
+    [step] = daemon.board.plans[0].steps
+    until(lambda: all(pod.node and not pod.deleting for pod in daemon.context.cache.pods()), "its replacement")
+    cycle(calm, daemon)
+    changes = daemon.eviction.undone()
+    assert changes[step.source]["cpu"] > 0 > changes[step.to or ""]["cpu"]
+    calm.advance()
+    calm.watch(daemon)
+    hour = get(daemon, "/api/v1/ledger").json()["hours"][-1]
+    assert hour["hot_node_minutes_without"] is not None
+
+
 def test_plans_are_shown_with_their_verdicts_and_counted(calm: Rig) -> None:
     daemon = evicting(calm)
     told = evict(daemon)

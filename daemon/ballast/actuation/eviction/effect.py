@@ -34,14 +34,15 @@ STUDENT = (
 """The 97.5 % quantile of Student's distribution, on both sides an interval of 95 %, by degrees of freedom from 1."""
 
 
-def predicted(move: Move, nodes: Mapping[str, Node]) -> dict[str, dict[str, float]]:
+def predicted(move: Move, nodes: Mapping[str, Node]) -> Loads:
     """{node: {resource: change of load}} of one move."""
-    changes: dict[str, dict[str, float]] = {}
-    for name, sign in ((move.source, -1.0), (move.target, 1.0)):
-        node = nodes.get(name) if name else None
-        if node is not None:
-            changes[node.name] = _on(node, move.used, sign)
-    return changes
+    return between(nodes.get(move.source), nodes.get(move.target) if move.target else None, move.used)
+
+
+def between(source: Node | None, target: Node | None, used: Mapping[str, float], *, back: bool = False) -> Loads:
+    """{node: {resource: change of load}} of what leaves one node for the other, or is put `back`."""
+    signs = ((source, 1.0 if back else -1.0), (target, -1.0 if back else 1.0))
+    return {node.name: _on(node, used, sign) for node, sign in signs if node is not None}
 
 
 def known(used: Mapping[str, float]) -> dict[str, float]:

@@ -9,6 +9,7 @@ from ballast.actuation.eviction.evictor import Evictor, EvictorOptions
 from ballast.actuation.eviction.records import SKEW, Followed, Running, StepRecord, StepStatus
 from ballast.actuation.eviction.replacement_reservations import ReplacementReservations
 from ballast.actuation.eviction.replacement_use import Ask, ReplacementUse
+from ballast.actuation.eviction.undone import Undone
 from ballast.answers.evictions import Measured
 from ballast.base.clock import Clock
 from ballast.eviction.facts import WorkloadKey
@@ -252,6 +253,7 @@ class PlanFollower:
     ) -> None:
         """`use` tells what pods use now."""
         self._use = ReplacementUse(use, evictor.options.window, evictor.options.lag)
+        self.undone = Undone()
         restarts = evictor.options.restarts
         self._roll_back = restarts.roll_back if restarts is not None else lambda step: False
         self._recorder, self._events, self._options = evictor.recorder, evictor.events, evictor.options
@@ -266,7 +268,7 @@ class PlanFollower:
             return None
         now = self._clock.wall()
         self._recorder.look(pods, snapshot.nodes)
-        self._use.look(self._recorder.plans, pods, now)
+        uses = self._use.look(self._recorder.plans, pods, now, self.undone.pods)
         changed = False
         sentences: list[str] = []
         followed_pods = FollowedPods(pods, self._recorder.plans, replicas)
@@ -281,6 +283,7 @@ class PlanFollower:
             self._events.report_followed(plan.kind, followed)
             changed |= followed.changed or followed.finished or bool(followed.leaving)
             sentences += followed.sentences
+        self.undone.look(self._recorder.plans, pods, snapshot.nodes, now, uses)
         self._recorder.forget(now)
         if changed or self._recorder.unsaved:
             self._recorder.save("what came of evictions")

@@ -22,17 +22,21 @@ class ReplacementUse:
         self._ask, self._window, self._lag = ask, window, lag
         self._seen: dict[str, list[Uses]] = {}
 
-    def look(self, plans: Iterable[Running], pods: Iterable[Pod], now: float) -> None:
-        """Once a cycle: takes a sample of each replacement that is in its first window."""
+    def look(
+        self, plans: Iterable[Running], pods: Iterable[Pod], now: float, others: Iterable[str] = ()
+    ) -> Mapping[str, Uses]:
+        """Once a cycle: takes a sample of each replacement that is in its first window. What was told of these, and of
+        `others`, named namespace/name."""
         steps = {step.replacement: step for plan in plans for step in plan.steps if step.replacement}
         self._seen = {uid: samples for uid, samples in self._seen.items() if uid in steps}
         due = {uid for uid, step in steps.items() if self._in_first_window(step, now)}
         names = {f"{pod.namespace}/{pod.name}": pod.uid for pod in pods if pod.uid in due} if due else {}
-        if not names:
-            return
-        for name, uses in self._ask(sorted(names)).items():
+        about = {*names, *others}
+        told = self._ask(sorted(about)) if about else {}
+        for name, uses in told.items():
             if name in names:
                 self._seen.setdefault(names[name], []).append(uses)
+        return told
 
     def of(self, step: StepRecord) -> Sequence[Uses]:
         """The samples of the step's replacement."""

@@ -11,6 +11,7 @@ from ballast.cli.output import LiveOutput, LiveOutputOption
 from ballast.cli.place import ContextOption, KubeconfigOption, NamespaceOption, Place, UrlOption
 from ballast.model.ledger import AMOUNTS, COUNTS
 
+WITHOUT = "hot_node_minutes_without"
 COLUMNS = {
     "evicted": "EVICTED",
     "refused": "REFUSED",
@@ -65,6 +66,10 @@ def table(answer: Mapping[str, Any]) -> str:
     if sums["predicted"]:
         share = sums["measured"] / sums["predicted"]
         text.append(f"Moves took {share:.0%} of the predicted load off their nodes, where that could be measured.")
+    known = [row for row in answer["days"] if row.get(WITHOUT) is not None]
+    if known:
+        hot, without = (sum(row[name] for row in known) / 60 for name in ("hot_node_minutes", WITHOUT))
+        text.append(f"Without the moves {without:,.1f} node-hours would have been hot; {hot:,.1f} were.")
     return "\n".join(text)
 
 

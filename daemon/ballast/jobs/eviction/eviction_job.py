@@ -53,6 +53,7 @@ class EvictionJob:
         self.explain, self.imagined = explainer.explain, moments.shadow.changes
         self.observe, self.gained, self.stop = moments.observe, follow_up.gained, worker.stop
         self.give_back, self.tally, self.lost = follow_up.give_back, follow_up.tally, follow_up.lost
+        self.undone = follow_up.undone
 
     def cycle(self, snapshot: Snapshot) -> str:
         """Raises ClusterError when `ballast-state` cannot be read, WorkerError when no plan could be made."""

@@ -54,6 +54,7 @@ class FollowUp:
         self._taints = TaintKeeper(context, recorder, replacements, surges)
         self._resumed = self._was_paused = False
         self._clock, self.tally, self.lost = context.clock, recorder.tally, recorder.lost
+        self.undone = follower.undone.changes
 
     def gained(self) -> None:
         """This replica leads from now on. What the leader before had begun is read at once, beside everything else:
