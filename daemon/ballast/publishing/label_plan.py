@@ -248,7 +248,10 @@ class LabelPlanner:
             annotations: dict[str, str | None] = {self._keys.window: window_annotation(snapshot, row, self.identity)}
         else:
             annotations = {}
-        load_taints = self._load_taints(track.load.observe(snapshot.time, float(peaks.load[row])), carried)
+        part = None
+        if self._rules.load_taint is not None:
+            part = track.load.observe(snapshot.time, float(peaks.load[row]))
+        load_taints = self._load_taints(part, carried)
         reason = "refresh" if not labels and taint is None and load_taints is None else "changed"
         change = NodeChange(name, labels, annotations, taint, reason, load_taints)
         return None if change.empty else change

@@ -196,7 +196,7 @@ class PlayedPlanning:
     def ask(self, request: PlansRequest) -> PlansResponse:
         """The plans of a moment."""
         moment, many = request.moment, len(request.moment.objects.pods) > MANY
-        wishes = [wish for wish in request.plans if not many or self._due(wish, moment)]
+        wishes = self._due(request.plans, moment) if many else list(request.plans)
         if not wishes or not len(moment.objects.pods):
             return PlansResponse()
         kept = measured(moment)
@@ -218,15 +218,24 @@ class PlayedPlanning:
         least, confirmed = self._settings.eviction.confirmations, moment.history.confirmed or {}
         return moment.history.overloaded | {name for name, windows in confirmed.items() if windows >= least}
 
-    def _due(self, wish: RequestedPlan, moment: Moment) -> bool:
-        """Whether a planner that found nothing is asked again: for another hot node, or after a window. Never one that
-        the rates leave no eviction."""
+    def _due(self, wishes: Sequence[RequestedPlan], moment: Moment) -> list[RequestedPlan]:
+        """Those that are asked: not a planner that found nothing, before a window has passed or another node is hot,
+        nor one that the rates leave no eviction."""
+        due = [wish for wish in wishes if not self._rests(wish, moment)]
+        bare = facts_about(replace(moment, objects=replace(moment.objects, pods=()))) if due else None
+
+        def may(wish: RequestedPlan) -> bool:
+            assert bare is not None
+            case = CheckInput(moment.objects.pods[0], bare, wish.rules, moment.history, Tally(), LOOKED_NOWHERE)
+            return ROWS[NUMBER["rate"]].check(case).allowed
+
+        return list(filter(may, due))
+
+    def _rests(self, wish: RequestedPlan, moment: Moment) -> bool:
         idle, urgent = self._idle.get(wish.kind), planner(wish.kind).needs_confirmation
-        if idle is not None and moment.now < idle.until and not (urgent and not self._hot(moment) <= idle.hot):
+        if idle is None or moment.now >= idle.until:
             return False
-        facts = facts_about(replace(moment, objects=replace(moment.objects, pods=())))
-        case = CheckInput(moment.objects.pods[0], facts, wish.rules, moment.history, Tally(), LOOKED_NOWHERE)
-        return ROWS[NUMBER["rate"]].check(case).allowed
+        return not urgent or self._hot(moment) <= idle.hot
 
     def _note(self, plan: EvictionPlan, moment: Moment) -> None:
         if not plan.steps and not plan.refused.get("rate"):

@@ -47,7 +47,8 @@ class Undone:
             return
         leaving = {step.uid for step in every}  # Of these the next one of the line is still to come.
         known = {node.name: node for node in nodes}
-        there = {pod.uid: pod for pod in pods if (pod.uid in steps or pod.uid in self._moved) and not pod.finished}
+        wanted = steps.keys() | self._moved.keys()
+        there = {pod.uid: pod for pod in pods if pod.uid in wanted and not pod.finished}
         for uid, step in steps.items():
             if uid in there and uid not in self._moved:
                 self._moved[uid] = self._first(step, there[uid])

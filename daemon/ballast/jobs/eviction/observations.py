@@ -145,6 +145,8 @@ class InvalidAnnotations:
             for why in self._wrong(namespace.annotations):
                 wrong.add((WriteTarget("Namespace", namespace.name), why))
         for pod in pods:
+            if not pod.annotations:  # Most have none, and they are many.
+                continue
             for why in self._wrong(pod.annotations, pod=True):
                 wrong.add((WriteTarget("Pod", pod.name, pod.namespace, pod.uid), why))
         for target, why in sorted(wrong - self._told, key=str):

@@ -31,7 +31,7 @@ def choose(
     """Out of the planners of these `names`, or of all that run. `stopped` says why one makes no moves for a while."""
     pods, hot = moment.objects.pods, {*(moment.history.confirmed or ()), *moment.history.overloaded}
     removes = settings.eviction.tidy is not None
-    demand = PlanningDemand(hot=bool(hot), waiting=any(pod.waiting for pod in pods), removes=removes)
+    demand = PlanningDemand(hot=bool(hot), waiting=any(not pod.node and pod.waiting for pod in pods), removes=removes)
     schedulers = frozenset(pod.scheduler_name for pod in pods)
     why = unsteered(settings.eviction.landing, schedulers, moment.steered)
     plans: list[RequestedPlan] = []
