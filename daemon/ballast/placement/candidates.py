@@ -10,6 +10,7 @@ from typing import Any, overload
 from ballast.model.node import Node
 from ballast.model.sample import Bools, Floats, Ints
 from ballast.model.snapshot import Snapshot
+from ballast.placement.changed_rows import ChangedRows
 from ballast.placement.kept_scores import KeptScores
 from ballast.scoring.devices.room import PlacedDevices
 from ballast.scoring.expected_use import ExpectedUse, PartOfUse, RecentPods
@@ -28,8 +29,7 @@ class Candidates(Fleet):
     expected: ExpectedUse = field(default_factory=lambda: RecentPods(0, 0.0, 0.0))
     whole: Candidates | None = None
     index: Ints | None = None
-    changes: Sequence[int] = ()
-    """The rows that changed, in their order; it grows."""
+    changes: ChangedRows = field(default_factory=ChangedRows)
 
     kept: dict[Hashable, KeptScores] = field(default_factory=dict, repr=False, compare=False)
 
@@ -86,10 +86,10 @@ def candidates(
     bindings: Mapping[float, Ints],
     parts: PlacedDevices,
     expected: ExpectedUse,
-    changes: Sequence[int] = (),
+    changes: ChangedRows,
     before: Fleet | None = None,
 ) -> Candidates:
-    """All nodes of a snapshot; `before` is the fleet of the snapshot before it, `changes` grows by changed rows."""
+    """All nodes of a snapshot; `before` is the fleet of the snapshot before it, `changes` are rows that change."""
     fleet = fleet_of(snapshot, before=before)
     return Candidates(
         nodes=fleet.nodes,

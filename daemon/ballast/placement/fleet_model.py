@@ -14,6 +14,7 @@ from ballast.model.shape import Shape
 from ballast.model.snapshot import Snapshot
 from ballast.model.template import Template
 from ballast.placement.candidates import Candidates, candidates
+from ballast.placement.changed_rows import ChangedRows
 from ballast.placement.node_constraints import allows
 from ballast.scoring.demand import demand, predicted, units
 from ballast.scoring.devices.room import PlacedDevices
@@ -94,7 +95,7 @@ class PodsInFlight:
 class FleetModel:
     """Arrays over the nodes of one snapshot. Not for several threads at once.
 
-    `changes` lists the rows that changed, in their order; `fleet` is what strategies score.
+    `changes` are the rows that changed; `fleet` is what strategies score.
     """
 
     def __init__(
@@ -113,7 +114,7 @@ class FleetModel:
         names = [node.name for node in snapshot.nodes]
         self.window_end = snapshot.time
         self.in_flight = PodsInFlight(len(names), siblings or {})
-        self.changes: list[int] = []
+        self.changes = ChangedRows()
         self.follows = previous is not None and previous.names == names
         self.names: list[str] = names
         self.nodes = snapshot.nodes
@@ -192,7 +193,7 @@ class FleetModel:
             self.placed.add(row, held.shape, sign)
             if held.claim is not None:
                 self.devices.add(row, held.claim, sign, expected=held.expected)
-            self.changes.append(row)
+            self.changes.note(row)
 
     def fly(self, held: Held, sign: int = 1) -> bool:
         """Counts a pod that was bound after the window ended; returns whether it was."""
@@ -203,7 +204,7 @@ class FleetModel:
             self.in_flight.count(row, held.shape, held.owner, sign)
             for counts in self._bindings.values():
                 counts[row] += sign
-            self.changes.append(row)
+            self.changes.note(row)
         return True
 
     def measure(self, stays: Iterable[tuple[Held, float]]) -> list[tuple[Held, float]]:

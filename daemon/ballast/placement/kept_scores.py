@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from ballast.model.sample import Floats, Ints
+from ballast.model.sample import Floats
+from ballast.placement.changed_rows import ChangedRows
 from ballast.scoring.fleet import Fleet, Request
 
 LIMIT = 32
@@ -18,11 +19,11 @@ Compute = Callable[[Fleet, Floats], Floats]
 
 
 class KeptScores:
-    """By request, for a whole `fleet` of which `changes` lists the rows that changed since it was made."""
+    """By request, for a whole `fleet`, of which `changes` tells the rows that changed since it was made."""
 
-    def __init__(self, fleet: Any, changes: Sequence[int], compute: Compute, resources: int) -> None:
+    def __init__(self, fleet: Any, changes: ChangedRows, compute: Compute, resources: int) -> None:
         self._fleet, self._changes, self._compute = fleet, changes, compute
-        self._upto = len(changes)
+        self._upto = changes.count
         self._table = np.empty((LIMIT, len(fleet.nodes)))
         self._requests = np.zeros((LIMIT, 1, resources))
         self._slots: dict[Request, int] = {}
@@ -42,9 +43,8 @@ class KeptScores:
 
     def follow(self) -> None:
         """Computes again what changed, for all requests at once. A node that changed several times is computed once."""
-        if self._upto < len(self._changes):
-            upto = len(self._changes)
-            rows: Ints = np.array(list(set(self._changes[self._upto : upto])))
+        if self._upto < self._changes.count:
+            upto, rows = self._changes.count, self._changes.since(self._upto)
             if count := len(self._slots):
                 self._table[:count, rows] = self._compute(self._fleet.at(rows), self._requests[:count])
             self._upto = upto

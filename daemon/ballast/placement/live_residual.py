@@ -88,7 +88,7 @@ class LiveResidual:
         """Scores with these profiles from now on, after applying what changed since the copies were made."""
         self._prepared = prepared
         self._requests = {}
-        self._upto = len(self._model.changes)
+        self._upto = self._model.changes.count
         # The copies are older than the changes that `_upto` skips: the nodes that differ are computed here.
         _, free = prepared.columns.matrices(self._model.fleet)
         self._follow(prepared, np.flatnonzero((free != prepared.free).any(axis=1)))
@@ -118,9 +118,9 @@ class LiveResidual:
     def settle(self) -> None:
         """Computes again what changed. A node that changed several times since the last time is computed once."""
         changes, prepared = self._model.changes, self._prepared
-        if prepared is not None and self._upto < len(changes):
-            self._follow(prepared, np.array(list(set(changes[self._upto :]))))
-            self._upto = len(changes)
+        if prepared is not None and self._upto < changes.count:
+            self._follow(prepared, changes.since(self._upto))
+            self._upto = changes.count
 
     def explained(self, pod: Pod | None) -> Scores:
         """The scores of all nodes with their terms, computed without the kept table."""

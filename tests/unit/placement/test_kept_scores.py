@@ -1,4 +1,5 @@
 import contextlib
+import pickle
 from typing import Any
 
 import numpy as np
@@ -88,3 +89,10 @@ def test_a_settled_fleet_has_nothing_left_to_compute() -> None:
     model.fleet.settle()
     model.fleet.at(np.array([0])).per_request("key", (1.0,), compute)
     assert asked == [2, 1]
+
+
+def test_changes_without_a_snapshot_take_no_more_room_than_nodes_do() -> None:
+    model = FleetModel(snapshot([0.1, 0.2, 0.3]))
+    for number in range(2_000):
+        model.place(Held(f"n{number % 2}", SMALL, TIME), 1 if number % 4 < 2 else -1)
+    assert len(pickle.dumps(model.changes)) < 1_000
