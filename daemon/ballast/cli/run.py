@@ -67,9 +67,14 @@ def rest(stop: threading.Event) -> None:
             return
         if number % THOROUGH == 0:
             gc.unfreeze()
-        gc.collect()
-        gc.freeze()
-        trim()  # Of 15,000 nodes, documents that were read leave 35 MB behind.
+        tidy()
+
+
+def tidy() -> None:
+    """Puts aside what stays, and gives back what was freed: of 15,000 nodes, what was read leaves 35 MB behind."""
+    gc.collect()
+    gc.freeze()
+    trim()
 
 
 def check_settings() -> tuple[Settings, tuple[str, ...]]:

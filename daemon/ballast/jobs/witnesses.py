@@ -132,8 +132,8 @@ def paired_gap(ours: Ring, theirs: Ring, keys: Sequence[NodeKey], at: float, its
 
 def _last(ring: Ring, columns: Ints, slots: Ints) -> tuple[Floats, Bools]:
     rows = slots % ring.rows
-    written = ring.slots[rows][:, :, columns] == slots[:, None, None]
-    return ring.values[rows][:, :, columns], written
+    values = ring.values[rows][:, :, columns]
+    return values, np.isfinite(values) & (ring.slots[rows] == slots[:, None])[:, :, None]
 
 
 def disagreements(resources: Sequence[str], gap: Floats, sources: Mapping[str, str]) -> Iterator[str]:

@@ -118,7 +118,7 @@ class FleetModel:
         self.follows = previous is not None and previous.names == names
         self.names: list[str] = names
         self.nodes = snapshot.nodes
-        self.rows: Mapping[str, int] = {name: row for row, name in enumerate(names)}
+        self.rows = snapshot.rows
         self.placed: Placed = previous.placed if previous is not None and self.follows else Placed(len(names))
         self._bindings = bindings or {}
         self.devices: PlacedDevices = PlacedDevices(

@@ -38,7 +38,7 @@ class MetricsServerSource:
         self._metrics = metrics
         self._max_age = float(settings.windows.max_age or default_max_age(interval))
         self._skew = allowed_skew(interval)
-        self._given: dict[tuple[str, str], float] = {}
+        self._given: dict[str, dict[str, float]] = {}
 
     def read(self, at: float, names: NodeNames, resources: Sequence[str] | None = None) -> Reading:
         """The samples that are newer than those of earlier calls; one request."""
@@ -111,16 +111,17 @@ class MetricsServerSource:
         return self._unseen(resource, samples, names)
 
     def _unseen(self, resource: str, samples: Samples, names: NodeNames) -> Samples:
-        keys = [(resource, names.nodes[row].name) for row in samples.rows.tolist()]
+        given = self._given.setdefault(resource, {})
+        keys = [names.nodes[row].name for row in samples.rows.tolist()]
         times = samples.times.tolist()
         fresh = np.fromiter(
-            (time > self._given.get(key, -np.inf) for key, time in zip(keys, times, strict=True)),
+            (time > given.get(key, -np.inf) for key, time in zip(keys, times, strict=True)),
             dtype=np.bool_,
             count=len(keys),
         )
-        if len(self._given) > 4 * len(names) * len(RESOURCES) + 1_000:
-            self._given.clear()
-        self._given.update(zip(keys, times, strict=True))
+        if len(given) > 4 * len(names) + 1_000:
+            given.clear()
+        given.update(zip(keys, times, strict=True))
         return Samples(samples.rows[fresh], samples.values[fresh], samples.times[fresh])
 
     def _items(self) -> list[_NodeMetrics]:

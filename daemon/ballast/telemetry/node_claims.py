@@ -186,7 +186,8 @@ def is_machine(node: Node) -> bool:
 
 def canonical(value: str) -> str:
     """The one spelling of a name or an address."""
-    value = value.strip().rstrip(".").lower()
+    lowered = value.strip().rstrip(".").lower()
+    value = value if lowered == value else lowered  # Of each name there is one string already.
     if value.count(":") > 1:
         try:
             return str(ipaddress.ip_address(value.strip("[]")))

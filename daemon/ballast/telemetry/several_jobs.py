@@ -209,8 +209,10 @@ class JobsOfNodes:
                 doubtful.add(node)
                 suspects.update(teller.job for teller in equal if told[teller] is not Proof.PLACE)
         here = {_kind(teller) for told in proofs.values() for teller in told}
+        sets: dict[frozenset[tuple[Job, bool]], frozenset[tuple[Job, bool]]] = {}
         for node, told in proofs.items():
-            jobs = {_kind(teller) for teller in told}
+            jobs = frozenset(_kind(teller) for teller in told)
+            jobs = sets.setdefault(jobs, jobs)  # Most nodes have the same, held once.
             had, last = self._had.get(node, (frozenset[tuple[Job, bool]](), at))
             # Nobody stands in where a job has fallen silent that tells of other nodes, nor who contradicts one there.
             replaced = bool((had - jobs) & here) and at - last < REMEMBERED
@@ -220,7 +222,7 @@ class JobsOfNodes:
             if replaced or shared or contradicted:
                 doubtful.add(node)
             if node not in doubtful and len(jobs) == 1:
-                self._had[node] = frozenset(jobs), at
+                self._had[node] = jobs, at
             elif len(had) != 1 or had <= jobs:
                 self._had[node] = (had if len(had) == 1 else had | jobs), at
         return doubtful

@@ -59,10 +59,11 @@ class NodeLives:
         """Whoever held a name or an address is remembered for an hour."""
         self._holders = {held: one for held, one in self._holders.items() if now - one[1] < _REMEMBERED}
         for row, node in enumerate(nodes):
+            here = (node.uid, now)
             for held in (node.name, *(address for _, address in node.addresses)):
-                holder, _ = self._holders.get(held, (node.uid, now))
+                holder, _ = self._holders.get(held, here)
                 self.heir[row] |= holder != node.uid
-                self._holders[held] = (node.uid, now)
+                self._holders[held] = here
 
     def _follow(self, keys: tuple[NodeKey, ...], now: float) -> None:
         rows = {key: row for row, key in enumerate(self.keys)}

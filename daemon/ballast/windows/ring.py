@@ -1,8 +1,9 @@
 """The last samples of every node and resource, on one grid of slots, in numpy arrays.
 
-A slot is `floor(time / step + ½)`. The ring holds slot `s` in row `s mod rows`, together with the absolute number
-`s`, so gaps, silent nodes and clock jumps age out by comparison alone and nothing has to be swept. Columns belong to
-keys: a node by name and UID, so that a node created again under an old name begins with nothing.
+A slot is `floor(time / step + ½)`. The ring holds slot `s` in row `s mod rows`, with the absolute number `s` once for
+each resource: what is written of a later slot empties the row first, so gaps, silent nodes and clock jumps age out by
+comparison alone. Columns belong to keys: a node by name and UID, so that a node created again under an old name begins
+with nothing.
 """
 
 import math
@@ -14,7 +15,7 @@ from numpy.typing import NDArray
 from ballast.model.sample import Floats, Ints
 
 EMPTY = np.iinfo(np.int64).min // 2
-"""The slot number of a cell that was never written."""
+"""The slot number of a row that was never written."""
 
 _AHEAD = 2
 """How many slots a write may run ahead of the reader."""
@@ -29,11 +30,11 @@ _FARTHEST = 2**30
 class Ring:
     """Samples of `resources` on a grid of `step` seconds, for windows of up to `span` seconds. Not thread-safe.
 
-    `values` and `slots` are [row, resource, column]: the value and the absolute slot number of the sample in a row.
-    Slots are kept per resource, because a query that fails costs that resource only. `behind` has the same shape: by
-    how many milliseconds the raw sample is older than its slot, so that a sample read twice can be told. `newest` is
-    [resource, column]: the Unix time of the newest raw sample, NaN without any. Only the first `width` columns are in
-    use.
+    `values` are [row, resource, column], NaN without a sample; `slots` [row, resource] the absolute slot number of a
+    row. Slots are kept per resource, because a query that fails costs that resource only. `behind` has the shape of
+    `values`: by how many milliseconds the raw sample is older than its slot, so that a sample read twice can be told.
+    `newest` is [resource, column]: the Unix time of the newest raw sample, NaN without any. Only the first `width`
+    columns are in use.
     """
 
     def __init__(self, resources: Sequence[str], step: float, span: float) -> None:
@@ -44,7 +45,8 @@ class Ring:
         self.span = span
         self.rows = math.ceil(span / step - 1e-9) + _AHEAD
         self.width = 0
-        self.values, self.slots, self.behind, self.newest = self._blank(0)
+        self.slots: Ints = np.full((self.rows, len(self.resources)), EMPTY)
+        self.values, self.behind, self.newest = self._blank(0)
         self._present = EMPTY
         self._index = {resource: index for index, resource in enumerate(self.resources)}
         self._column: dict[Hashable, int] = {}
@@ -87,17 +89,19 @@ class Ring:
         """
         index = self._index[resource]
         slot = self.slot(at)
-        row = self.values[slot % self.rows, index]
-        slots = self.slots[slot % self.rows, index]
-        accepted = np.isfinite(values) & (slots[columns] <= slot)
+        self._present = max(self._present, slot)
+        place = slot % self.rows, index
+        accepted = np.isfinite(values)
+        if self.slots[place] > slot or not accepted.any():
+            return
+        if self.slots[place] < slot:
+            self.values[place], self.slots[place] = np.nan, slot
         chosen = columns[accepted]
-        row[chosen] = values[accepted]
-        slots[chosen] = slot
+        self.values[place][chosen] = values[accepted]
         late = np.nan_to_num((slot * self.step - times[accepted]) / TICK)
-        self.behind[slot % self.rows, index][chosen] = np.clip(np.rint(late), -_FARTHEST, _FARTHEST)
+        self.behind[place][chosen] = np.clip(np.rint(late), -_FARTHEST, _FARTHEST)
         newest = self.newest[index]
         newest[chosen] = np.fmax(newest[chosen], times[accepted])
-        self._present = max(self._present, slot)
 
     def advance(self, now: float) -> None:
         """Makes `now` the present: what is stored as later was stamped by a clock since set back, and is dropped."""
@@ -110,7 +114,7 @@ class Ring:
         self._present = max(self._present, present)
         future = self.newest > limit * self.step
         if future.any():
-            last = self.slots.max(axis=0)
+            last = np.where(np.isfinite(self.values), self.slots[:, :, None], EMPTY).max(axis=0)
             self.newest[future] = np.where(last == EMPTY, np.nan, last * self.step)[future]
 
     def _release(self, wanted: set[Hashable]) -> None:
@@ -122,7 +126,7 @@ class Ring:
         for key in passed:
             del self._vanished[key]
             column = self._column.pop(key)
-            self.slots[:, :, column] = EMPTY
+            self.values[:, :, column] = np.nan
             self.newest[:, column] = np.nan
             self._free.append(column)
 
@@ -130,13 +134,12 @@ class Ring:
         """Room for `needed` columns: as many at first, then by doubling."""
         room = self.newest.shape[1]
         if needed > room:
-            values, slots, behind, newest = self._blank(max(needed, 2 * room) - room)
+            values, behind, newest = self._blank(max(needed, 2 * room) - room)
             self.values = np.concatenate((self.values, values), axis=2)
-            self.slots = np.concatenate((self.slots, slots), axis=2)
             self.behind = np.concatenate((self.behind, behind), axis=2)
             self.newest = np.concatenate((self.newest, newest), axis=1)
 
-    def _blank(self, columns: int) -> tuple[Floats, Ints, NDArray[np.int32], Floats]:
-        """Values, slots, what they are behind, and the newest times of columns without a sample."""
+    def _blank(self, columns: int) -> tuple[Floats, NDArray[np.int32], Floats]:
+        """Values, what they are behind, and the newest times of columns without a sample."""
         shape = (self.rows, len(self.resources), columns)
-        return np.full(shape, np.nan), np.full(shape, EMPTY), np.zeros(shape, np.int32), np.full(shape[1:], np.nan)
+        return np.full(shape, np.nan), np.zeros(shape, np.int32), np.full(shape[1:], np.nan)

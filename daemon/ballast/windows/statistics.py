@@ -116,7 +116,8 @@ def _chronological(ring: Ring, resource: int, newest: int, count: int) -> tuple[
     slots = np.arange(newest - count + 1, newest + 1)
     rows = slots % ring.rows
     values: Floats = ring.values[rows, resource, : ring.width]
-    missing = ring.slots[rows, resource, : ring.width] != slots[:, None]
+    missing = np.isnan(values)
+    missing[ring.slots[rows, resource] != slots] = True
     raw = (
         np.rint(np.arange(1, count + 1) * (ring.step / TICK)).astype(np.int32)[:, None]
         - ring.behind[rows, resource, : ring.width]

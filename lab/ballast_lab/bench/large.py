@@ -15,6 +15,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import psutil
 
+from ballast.cli.run import tidy
 from ballast_lab.bench.pipeline import _daemon, _read, _telemetry
 from ballast_lab.bench.processes import Shape, Simulated, apart, simulated
 from ballast_lab.bench.rows import Row, at_most
@@ -44,7 +45,8 @@ def measure(nodes: int = 15_000) -> list[Row]:
             "what": "resident memory of the daemon",
             "at": f"{at}; `/watcher`, `/metrics`, `/api/v1/nodes` read after each of the last {CYCLES // 2} cycles",
             "reach": "≤ 250 MB",
-            "measured": f"{found['resident']:.0f} MB after {CYCLES} cycles, {found['unread']:.0f} before anybody read",
+            "measured": f"{found['resident']:.0f} MB after {CYCLES} cycles and what the daemon does each minute, "
+            f"{found['most']:.0f} just before that; {found['unread']:.0f} before anybody read",
             "verdict": at_most(found["resident"], 250),
         },
     ]
@@ -61,20 +63,27 @@ def _cycles(cluster: Simulated, url: str) -> dict[str, float]:
     _telemetry(daemon)
     first = 1000 * (time.process_time() - begun)
     gc.freeze()
-    spent, unread = [], 0.0
+    spent, unread, most = [], 0.0, 0.0
     for cycle in range(CYCLES):
         clock.advance(INTERVAL)
         begun = time.process_time()
         _telemetry(daemon)
         spent.append(1000 * (time.process_time() - begun))
         if cycle == CYCLES // 2:
-            unread = psutil.Process().memory_info().rss / 1e6
+            unread = _resident()
         if cycle >= CYCLES // 2:
             _read(daemon.port)
-    resident = psutil.Process().memory_info().rss / 1e6
+        if cycle % 2:
+            most = max(most, _resident())
+            tidy()
+    resident = _resident()
     daemon.stop()
     cycle = statistics.median(spent)
-    return {"cycle": cycle, "least": min(spent), "first": first, "resident": resident, "unread": unread}
+    return {"cycle": cycle, "least": min(spent), "first": first, "resident": resident, "most": most, "unread": unread}
+
+
+def _resident() -> float:
+    return float(psutil.Process().memory_info().rss) / 1e6
 
 
 @contextmanager

@@ -212,3 +212,16 @@ def test_a_raw_time_of_another_age_is_one_sample(age: float) -> None:
     for at in (NOW - STEP, NOW):
         ring.write("cpu", at, ring.columns(["a"]), np.array([0.5]), np.array([at - age]))
     assert window(ring, NOW, "a").count.item() == 2
+
+
+def test_a_sample_takes_twelve_bytes() -> None:
+    ring = ring_with(*(f"n{number}" for number in range(1_000)))
+    held = sum(kept.nbytes for kept in vars(ring).values() if isinstance(kept, np.ndarray))
+    assert held / (ring.rows * 1_000) < 13
+
+
+def test_a_later_slot_that_reads_some_nodes_shows_nothing_of_the_others() -> None:
+    ring = ring_with("a", "b")
+    fill(ring, NOW - SPAN, NOW, {"a": 0.1, "b": 0.9})
+    fill(ring, NOW + STEP, NOW + 5 * STEP, {"b": 0.9})
+    assert window(ring, NOW + 5 * STEP, "a", "b").count.tolist() == [[15, 20]]

@@ -162,8 +162,8 @@ def to_node(node: wire.Node, shared: Shared, keep: Callable[[str], bool]) -> Nod
         resource_version=meta.resource_version,
         labels=shared.strings(meta.labels),
         annotations=_kept(meta.annotations, shared, keep),
-        capacity=_amounts(status.capacity, shared, LARGEST_NODE),
-        allocatable=_amounts(status.allocatable, shared, LARGEST_NODE),
+        capacity=shared.amounts(_amounts(status.capacity, shared, LARGEST_NODE)),
+        allocatable=shared.amounts(_amounts(status.allocatable, shared, LARGEST_NODE)),
         addresses=tuple((shared.string(a.type), a.address) for a in status.addresses or ()),
         provider_id=spec.provider_id,
         taints=tuple(Taint(shared.string(t.key), shared.string(t.effect), t.value) for t in spec.taints or ()),
@@ -458,6 +458,7 @@ class Shared:
         """How many label sets, shapes, templates and owners were not held yet."""
         self._strings: Pool[str, str] = Pool(_STRINGS, by_itself=True)
         self._mappings: Pool[tuple[tuple[str, str], ...], Mapping[str, str]] = Pool(_OTHERS)
+        self._amounts: Pool[tuple[tuple[str, float], ...], Mapping[str, float]] = Pool(_OTHERS)
         self._shapes: Pool[bytes, Shape] = shapes or pool_of_shapes()
         self._templates: Pool[Hashable, Template] = Pool(_OTHERS)
         self._owners: Pool[tuple[str, str, str, bool, str], Owner] = Pool(_OTHERS)
@@ -484,6 +485,12 @@ class Shared:
             copy = self.strings(values)
             held = self._mappings.add(tuple(copy.items()), copy)
         return held
+
+    def amounts(self, values: Mapping[str, float]) -> Mapping[str, float]:
+        """Equal mappings are held once: many nodes are of one kind."""
+        key = tuple(values.items())
+        held = self._amounts.held.get(key)
+        return self._amounts.add(key, values) if held is None else held
 
     def shape(self, spec: wire.LeanPodSpec, build: Callable[[wire.LeanPodSpec], Shape]) -> Shape:
         """The one copy of a pod's shape."""

@@ -324,3 +324,15 @@ def test_pods_of_one_spec_and_different_resizes_do_not_share_a_shape() -> None:
         for text in ("1", "4")
     ]
     assert [each.shape.requests["cpu"] for each in read] == [1.0, 4.0]
+
+
+def test_nodes_of_one_kind_hold_their_amounts_once() -> None:
+    reader = node_reader(KEEP)
+    amounts = {"capacity": {"cpu": "8", "memory": "32Gi"}, "allocatable": {"cpu": "7", "memory": "30Gi"}}
+    one, other, third = (
+        reader.decode(json.dumps({"metadata": {"name": name}, "status": status}).encode())
+        for name, status in (("a", amounts), ("b", amounts), ("c", {**amounts, "capacity": {"cpu": "9"}}))
+    )
+    assert one.capacity is other.capacity
+    assert one.allocatable is other.allocatable is third.allocatable
+    assert third.capacity == {"cpu": 9.0}
