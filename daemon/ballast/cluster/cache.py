@@ -128,22 +128,27 @@ class _HeldPods:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._by_uid: dict[str, Pod] = {}
-        self._by_node: dict[str, dict[str, Pod]] = {}
+        self._by_node: dict[str, list[Pod]] = {}
+        self._unbound: dict[str, Pod] = {}
         self._all: tuple[Pod, ...] | None = ()
 
     def replace(self, items: list[Pod]) -> None:
         by_uid = {pod.uid: pod for pod in items}
-        by_node: dict[str, dict[str, Pod]] = {}
+        by_node: dict[str, list[Pod]] = {}
         for pod in by_uid.values():
-            by_node.setdefault(pod.node, {})[pod.uid] = pod
+            by_node.setdefault(pod.node, []).append(pod)
+        unbound = {pod.uid: pod for pod in by_node.pop("", ())}
         with self._lock:
-            self._by_uid, self._by_node, self._all = by_uid, by_node, None
+            self._by_uid, self._by_node, self._unbound, self._all = by_uid, by_node, unbound, None
 
     def put(self, item: Pod) -> None:
         with self._lock:
             self._forget(item.uid)
             self._by_uid[item.uid] = item
-            self._by_node.setdefault(item.node, {})[item.uid] = item
+            if item.node:
+                self._by_node.setdefault(item.node, []).append(item)
+            else:
+                self._unbound[item.uid] = item
 
     def remove(self, item: Pod) -> None:
         with self._lock:
@@ -157,13 +162,17 @@ class _HeldPods:
 
     def on(self, node: str) -> tuple[Pod, ...]:
         with self._lock:
-            return tuple(self._by_node.get(node, {}).values())
+            return tuple(self._by_node.get(node, ()) if node else self._unbound.values())
 
     def _forget(self, uid: str) -> None:
         self._all = None
         old = self._by_uid.pop(uid, None)
-        if old is not None:
-            there = self._by_node[old.node]
-            del there[uid]
-            if not there:
-                del self._by_node[old.node]
+        if old is None:
+            return
+        if not old.node:
+            del self._unbound[uid]
+            return
+        # A list: of the few pods of a node, mappings by UID are five times as large.
+        there = [pod for pod in self._by_node.pop(old.node) if pod is not old]
+        if there:
+            self._by_node[old.node] = there

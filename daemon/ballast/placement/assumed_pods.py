@@ -62,7 +62,8 @@ class AssumedPods:
         self.model: FleetModel | None = None
         self._on_outcome = on_outcome
         self._waiting: dict[str, Pod] = {}
-        self._held: dict[str, Held] = {}
+        self._held: dict[str, Held | Pod] = {}
+        """By UID. A bound pod stands for itself: of 450,000 pods each byte is half a megabyte."""
         self._of_owner: dict[str, dict[str, int]] = {}
         """{owner: {node: its pods there}}"""
         self._reserved: set[str] = set()
@@ -126,7 +127,7 @@ class AssumedPods:
     @contextmanager
     def proved_alone(self) -> Iterator[None]:
         """Without what was decided for callers that have proved nothing."""
-        guesses = [(uid, self._held[uid]) for uid in self.assumptions.guesses]
+        guesses = [(uid, _as_held(self._held[uid])) for uid in self.assumptions.guesses]
         for uid, _ in guesses:
             self._hold(uid, None)
         try:
@@ -173,10 +174,10 @@ class AssumedPods:
         self._reserved.discard(name)
         self._hold(name, None)
 
-    def begin(self) -> list[Held]:
-        """All that is held, from which a new model is made; what changes meanwhile reaches it by `adopt`."""
+    def begin(self) -> Iterator[Held]:
+        """All that is held by now, from which a new model is made; what changes meanwhile reaches it by `adopt`."""
         self._journal = []
-        return list(self._held.values())
+        return map(_as_held, list(self._held.values()))
 
     def adopt(self, model: FleetModel) -> None:
         """From now on with this model, which shares the sums of the one before or was filled with what `begin` gave."""
@@ -185,6 +186,9 @@ class AssumedPods:
                 model.place(held, sign)
         self._journal = None
         model.placed.forget()
+        if self.model is None:  # Before the first one nothing tells which pods a window does not show.
+            stays = ((uid, _as_held(booked)) for uid, booked in self._held.items())
+            self._recent = self._flying = {uid: held for uid, held in stays if model.unshown(held)}
         self._flying = {uid: held for uid, held in self._flying.items() if model.fly(held)}
         there = {uid: (held, math.inf) for uid, held in self._recent.items()}
         recent = set(map(id, (held for held, _ in model.measure([*there.values(), *self._departed]))))
@@ -227,16 +231,17 @@ class AssumedPods:
         if meant is not None and meant.node == pod.node and len(self._binding) < MOST_SCHEDULERS:
             self._binding.add(pod.scheduler_name)
         self._forget_waiting(uid)
-        booked, claim = self._held.get(uid), claim_of(pod)
-        if booked is None or (booked.node, booked.claim) != (pod.node, claim) or booked.shape is not pod.shape:
-            self._hold(uid, Held(pod.node, pod.shape, pod.scheduled_at or pod.created, owner_of(pod), claim))
+        booked, held = self._held.get(uid), _as_held(pod)
+        if booked is None or not _same(_as_held(booked), held):
+            self._hold(uid, held)
             self._make_room(pod.node, pod.shape)
+        self._held[uid] = pod
 
     def remove(self, uid: str, wall: float | None = None) -> None:
         """The pod is gone, or finished, since `wall` (Unix seconds)."""
         if wall is not None and self.shown_bound(uid):
             self.arrivals.leave(wall)
-            stay = self._held[uid], wall
+            stay = _as_held(self._held[uid]), wall
             if self.model is None or self.model.stay(*stay):
                 self._departed.append(stay)
         self._forget_waiting(uid)
@@ -331,17 +336,17 @@ class AssumedPods:
     def _hold(self, uid: str, held: Held | None) -> None:
         before = self._held.pop(uid, None)
         if before is not None:
-            self._count(before, -1)
-            if self._flying.pop(uid, None) is not None and self.model is not None:
-                self.model.fly(before, -1)
-            if self._recent.pop(uid, None) is not None and self.model is not None:
-                self.model.stay(before, sign=-1)
+            self._count(_as_held(before), -1)
+            if (flying := self._flying.pop(uid, None)) is not None and self.model is not None:
+                self.model.fly(flying, -1)
+            if (recent := self._recent.pop(uid, None)) is not None and self.model is not None:
+                self.model.stay(recent, sign=-1)
         if held is not None:
             self._held[uid] = held
             self._count(held, 1)
-            if self.model is None or self.model.fly(held):
+            if self.model is not None and self.model.fly(held):
                 self._flying[uid] = held
-            if self.model is None or self.model.stay(held):
+            if self.model is not None and self.model.stay(held):
                 self._recent[uid] = held
 
     def _count(self, held: Held, sign: int) -> None:
@@ -356,6 +361,20 @@ class AssumedPods:
             self._journal.append((held, sign))
         if self.model is not None:
             self.model.place(held, sign)
+
+
+def _as_held(booked: Held | Pod) -> Held:
+    """What it takes."""
+    if isinstance(booked, Held):
+        return booked
+    since = booked.scheduled_at or booked.created
+    return Held(booked.node, booked.shape, since, owner_of(booked), claim_of(booked))
+
+
+def _same(one: Held, other: Held) -> bool:
+    """Whether they take the same, since the same time, for the same owner."""
+    here = one.node, one.since, one.owner, one.claim
+    return here == (other.node, other.since, other.owner, other.claim) and one.shape is other.shape
 
 
 def owner_of(pod: Pod) -> str:

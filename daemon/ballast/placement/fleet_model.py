@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from typing import NamedTuple
 
+import msgspec
 import numpy as np
 
 from ballast.model.devices import Claim, devices_of
@@ -26,7 +26,7 @@ MANY = 64
 """From this number of pods of one shape on, sums are added as whole arrays."""
 
 
-class Held(NamedTuple):
+class Held(msgspec.Struct, frozen=True, gc=False):
     """What one pod takes: its shape, on a node, bound (or about to be) at `since` in Unix seconds; its owner's UID.
 
     `claim` is what it takes of devices; a pod that is `expected` there has not been given any yet.
@@ -222,6 +222,10 @@ class FleetModel:
                     presences.append(presence)
         known.measure(self.fleet.node_amounts(), presences)
         return recent
+
+    def unshown(self, held: Held) -> bool:
+        """Whether the window does not show a pod that is there as it is."""
+        return self.expected_use.recent(_presence(self.rows.get(held.node, -1), held, math.inf))
 
     def stay(self, held: Held, until: float = math.inf, sign: int = 1) -> bool:
         """Counts one such pod; returns whether the window does not show it as it is. With sign -1 takes it back."""

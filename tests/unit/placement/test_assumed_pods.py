@@ -234,7 +234,7 @@ def test_whatever_happens_the_sums_are_those_of_what_is_held(steps: list[tuple])
             booked.adopt(model)
     assert booked.model is not None
     fresh = FleetModel(snapshot([0.1] * 3, time=end, names=names))
-    held = booked.begin()
+    held = list(booked.begin())
     fresh.fill(held)
     for each in held:
         fresh.fly(each)
