@@ -20,6 +20,8 @@ from math import ceil, sqrt
 import numpy as np
 from numpy.typing import NDArray
 
+from ballast.power.learning import VERSION, Learning
+
 Array = NDArray[np.float64]
 
 RANGES = (0.0, 60.0, 120.0, 300.0, 600.0)
@@ -244,6 +246,30 @@ class Estimator:
         if total := float(declared.sum()):
             self.measured = float(declared @ expected[1:]) / total
         self._use(expected, now)
+        self._doubt = Doubt(self._watts, self._scale, expected - self._used, spread, expected)
+
+    def saved(self, at: float) -> Learning | None:
+        """What is known, at the Unix time `at`; None before the first sample."""
+        known = self._doubt
+        if known is None:
+            return None
+        rounded = [[float(f"{number:.4g}") for number in row] for row in known.spread.tolist()]
+        watts = {name: each for name, (_, each) in self._watts.items()}
+        used, expected = ([float(f"{number:.6g}") for number in row] for row in (self._used, known.expected))
+        return Learning(VERSION, at, watts, self._scale, used, expected, rounded)
+
+    def resume(self, learned: Learning, seconds: float) -> None:
+        """Goes on with what was known `seconds` ago, its doubt grown since. Raises ValueError where it does not fit."""
+        size = 1 + self._size
+        if len(learned.used) != size or learned.watts != {name: each for name, (_, each) in self._watts.items()}:
+            raise ValueError("it is of other watts or members than the policy has now")
+        self._begin(learned.scale, learned.scale)
+        assert self._states is not None
+        expected, spread = np.array(learned.expected), np.array(learned.spread)
+        level, _, _, base = DRIFTS[0]
+        spread = spread + np.diag([base**2, *[level**2] * self._size]) * max(0.0, seconds)
+        self._states[:, :size], self._covariance[:, :size, :size] = expected, spread
+        self._used = np.array(learned.used)
         self._doubt = Doubt(self._watts, self._scale, expected - self._used, spread, expected)
 
     def _begin(self, scale: float, drawn: float) -> None:

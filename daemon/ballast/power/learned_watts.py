@@ -8,6 +8,7 @@ from fractions import Fraction
 
 from ballast.power.averaging import range_of
 from ballast.power.estimator import Doubt, Estimator
+from ballast.power.learning import Learning
 from ballast.power.policy import PowerPolicy
 
 LEAST = 1e-3
@@ -77,7 +78,29 @@ class WattsLearner:
         if self._estimator is None:
             return
         self._estimator.measure(float(at), counts, float(beyond))
-        if not self._decides or self._estimator.known is None:
+        self._take()
+
+    def saved(self, at: float) -> Learning | None:
+        """What is kept over restarts, at the Unix time `at`; None where nothing is known yet."""
+        return None if self._estimator is None else self._estimator.saved(at)
+
+    def resume(self, learned: Learning, seconds: float) -> None:
+        """Goes on with what was known `seconds` ago. Raises ValueError where it is of another policy."""
+        if learned.watts.keys() != self._watts.keys():
+            raise ValueError("it is of other members than the policy has now")
+        before = self._watts
+        self._watts = before | {name: Fraction(learned.watts[name]) for name in self._open}
+        try:
+            estimator = self._begun()
+            estimator.resume(learned, seconds)
+        except ValueError:
+            self._watts = before
+            raise
+        self._estimator = estimator
+        self._take()
+
+    def _take(self) -> None:
+        if self._estimator is None or not self._decides or self._estimator.known is None:
             return
         self._margin = Fraction(f"{self._estimator.margin:.3f}")
         factors = self._estimator.in_use

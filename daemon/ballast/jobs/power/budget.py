@@ -91,7 +91,7 @@ class PolicyController:
         self._shadow = shadow
         self._needs = needs
         self._loads = loads
-        self._metering = Metering(policy, meter, shadow=shadow)
+        self._metering = Metering(policy, meter, shadow=shadow, keys=None if shadow else store.keys)
         self._waiting = LearnedWindow(policy)
         self._started = StartTimes()
         self._record: Record | None = None

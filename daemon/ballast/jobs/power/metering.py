@@ -5,6 +5,8 @@ from collections.abc import Mapping
 from fractions import Fraction
 
 from ballast.actuation.scaling.target_status import Actuator, TargetStatus
+from ballast.cluster.state import StateStore as Keys
+from ballast.jobs.power.kept_learning import KeptLearning
 from ballast.jobs.power.participants import running_pods
 from ballast.jobs.power.tick_report import TickContext, TickReport
 from ballast.power.averaging import range_of
@@ -26,10 +28,14 @@ def believed(consumed: Fraction | None, statuses: Mapping[str, TargetStatus]) ->
 class Metering:
     """Without a `meter` nothing is learned, verified or applied."""
 
-    def __init__(self, policy: PowerPolicy, meter: WattsLearner | None, *, shadow: bool) -> None:
+    def __init__(
+        self, policy: PowerPolicy, meter: WattsLearner | None, *, shadow: bool, keys: Keys | None = None
+    ) -> None:
+        """`keys` keep what is learned over restarts; None: nothing does."""
         query = policy.meter_query
         verified = meter is not None and not shadow and (policy.absolute or meter.measures)
         self._meter = meter
+        self._kept = None if meter is None else KeptLearning(policy.name, meter, keys)
         self._verification = Verification(float(range_of(query or ""))) if verified else None
         self._confirmed: float | None = None
 
@@ -58,6 +64,8 @@ class Metering:
         """Takes what runs and the watts that draws; returns what is learned, and which action has no effect."""
         if self._meter is None:
             return None, None
+        if self._kept is not None:
+            self._kept.recall(now.wall)
         if consumed is not None and counts:
             self._meter.measure(now.at, running_pods(statuses), consumed)
             if self._verification is not None:
@@ -69,7 +77,9 @@ class Metering:
         return self._meter.learned(), None if self._verification is None else self._verification.missed
 
     def record(self, report: TickReport) -> None:
-        """Takes what the tick did: its own changes of replicas, or those of others."""
+        """Takes what the tick did: its own changes of replicas, or those of others; the leader saves what is known."""
+        if self._kept is not None and not report.inputs.now.standby:
+            self._kept.keep(report.inputs.now.wall)
         if self._verification is None:
             return
         if report.decision.foreign:

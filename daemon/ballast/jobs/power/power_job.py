@@ -136,6 +136,8 @@ class PowerJob:
             for run in self.runs:
                 run.budget.forget()
                 run.falls.forget()
+                if run.schedule is not None:
+                    run.schedule.forget()
             if self._leavers is not None:
                 self._leavers.forget()
         paused, hold = self._context.switches.paused("power"), self._hold()

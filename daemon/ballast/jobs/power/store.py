@@ -174,7 +174,7 @@ class PowerStore:
     """One policy's keys. A save fails where another replica changed them since they were read or written here."""
 
     def __init__(self, keys: Keys, policy: str, *, shadow: bool) -> None:
-        self._keys = keys
+        self.keys = keys
         self._policy = policy
         self._record_key = f"power.shadow.{policy}" if shadow else f"power.state.{policy}"
         self._plan_key = f"power.plan.{policy}"
@@ -184,16 +184,16 @@ class PowerStore:
 
     def read(self) -> Record | None:
         """The saved record, None without one that can be decoded. Raises ClusterError."""
-        keys = self._keys.read()
+        keys = self.keys.read()
         self._known = {name: keys.get(name) for name in self._names}
         record, plan = self._known[self._record_key], self._known.get(self._plan_key)
         try:
-            self._written = None if record is None else _decode(record, plan, self._keys.stamps(self._record_key))
+            self._written = None if record is None else _decode(record, plan, self.keys.stamps(self._record_key))
         except ValueError as error:
             self._written = None
             for name, text in self._known.items():
                 if text is not None:
-                    self._keys.begin_anew(name, text, error)
+                    self.keys.begin_anew(name, text, error)
         return self._written
 
     def save(self, record: Record, *, reason: str) -> str | None:
@@ -211,7 +211,7 @@ class PowerStore:
             others = {name: text for name, text in keys.items() if name not in self._names}
             return {**others, **{name: text for name, text in new.items() if text is not None}}
 
-        outcome = self._keys.update(change, reason=reason)
+        outcome = self.keys.update(change, reason=reason)
         if not outcome.done:
             self._known = self._known if outcome.result in (Result.REFUSED, Result.CONFLICT) else None
             return outcome.reason

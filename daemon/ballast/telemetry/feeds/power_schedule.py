@@ -30,6 +30,9 @@ MOST = 300
 EVERY = 60.0
 """Seconds between two reads."""
 
+LOWER, HIGHER = 0.99, 1.05
+"""Of a query's watts, what is below or above this much of those that are saved is saved anew."""
+
 LONGEST_ID = 100
 """Characters of an event's id that are kept."""
 
@@ -37,9 +40,11 @@ log = structlog.get_logger("ballast.power")
 
 
 class Keys(Protocol):
-    """What is kept over restarts. Both raise ClusterError."""
+    """What is kept over restarts. `read` and `update` raise ClusterError."""
 
     def read(self) -> Mapping[str, str]: ...
+
+    def begin_anew(self, key: str, text: str, error: Exception) -> None: ...
 
     def update(self, change: Callable[[Mapping[str, str]], Mapping[str, str]], *, reason: str) -> object: ...
 
@@ -56,7 +61,7 @@ class ScheduleReader:
     def __init__(self, policy: PowerPolicy, client: PrometheusClient | None, keys: Keys | None = None) -> None:
         """`keys` keep the rows of the next day over restarts; None: nothing does."""
         self._keys, self._key = keys, f"{KEY}{policy.name}"
-        self._saved: bytes | None = None
+        self._saved: tuple[bytes, Fraction] | None = None
         self._recalled = False
         self._policy, self._spec = policy, policy.schedule
         self._ends = policy.schedule is not None and policy.schedule.query is None
@@ -85,7 +90,7 @@ class ScheduleReader:
             except (TelemetryError, UsageError, ValueError) as error:
                 self.problem = f"the schedule cannot be read: {error}"
                 log.warning("a power schedule cannot be read; the last one stays", problem=str(error))
-                self._recall()
+                self._recall(exact(at))
                 if self._recalled:
                     self.problem = f"{self.problem}; the rows that were saved before the start are in force"
             self._remember(at)
@@ -94,29 +99,49 @@ class ScheduleReader:
         rows = (self.known.lowest(exact(time), self._spec.lead) for time in {at, at if unset is None else unset})
         return min((row for row in rows if row is not None), key=lambda row: row.watts, default=None)
 
+    def forget(self) -> None:
+        """This replica leads from now on: what it could not save before, it saves now."""
+        self._saved = None
+
     def _remember(self, at: float) -> None:
         """Saves the rows of the next day, where they are others: a promise outlives the process that was told it."""
-        rows = [[str(row.time), str(row.watts), row.id, row.ramp and str(row.ramp)] for row in self.ahead(at)[:MOST]]
-        text = msgspec.json.encode(rows)
-        # A query tells one number anew at each read.
-        if self._keys is None or not self._ends or self.known is None or self.known.priced or text == self._saved:
+        ahead = self.ahead(at)[:MOST]
+        if self._keys is None or self.known is None or self.known.priced or not ahead or self._recalled:
             return
+        text = msgspec.json.encode(
+            [[str(row.time), str(row.watts), row.id, row.ramp and str(row.ramp)] for row in ahead]
+        )
+        level = ahead[-1].watts
+        if self._saved is not None:
+            before, last = self._saved
+            # A query tells one number anew at each read.
+            near = not self._ends and LOWER * last <= level <= HIGHER * last
+            if near or text == before:
+                return
         try:
             self._keys.update(lambda data: {**data, self._key: text.decode()}, reason="the power schedule ahead")
-            self._saved = text
+            self._saved = text, level
         except ClusterError as error:
             log.warning("the rows of a power schedule cannot be saved", problem=str(error))
 
-    def _recall(self) -> None:
-        """Goes by the saved rows, where nothing has been read since the start."""
+    def _recall(self, now: Fraction) -> None:
+        """Goes by the saved rows, where nothing has been read since the start. What a query told, it told by now."""
         if self.known is not None or self._keys is None:
             return
+        text: str | None = None
         try:
             text = self._keys.read().get(self._key)
             rows = [] if text is None else msgspec.json.decode(text, type=list[tuple[str, str, str | None, str | None]])
-            known = [(Fraction(at), Fraction(watts), name, ramp and Fraction(ramp)) for at, watts, name, ramp in rows]
-        except (ClusterError, ValueError, ZeroDivisionError, *NOT_JSON) as error:
+            times = [Fraction(at) if self._ends else min(Fraction(at), now) for at, *_ in rows]
+            known = [
+                (at, Fraction(watts), name, ramp and Fraction(ramp))
+                for at, (_, watts, name, ramp) in zip(times, rows, strict=True)
+            ]
+        except ClusterError as error:
             log.warning("the saved rows of a power schedule cannot be read", problem=str(error))
+            return
+        except (ValueError, ZeroDivisionError, *NOT_JSON) as error:
+            self._keys.begin_anew(self._key, text or "", error)
             return
         if known:
             self.known, self._recalled = Schedule.of(known), True
