@@ -1,5 +1,6 @@
 """Checks of power policies: their feeds, what they measure, their targets, and what else scales these."""
 
+import math
 from collections.abc import Iterator
 from contextlib import closing
 from fractions import Fraction
@@ -16,8 +17,8 @@ from ballast.doctor.evidence import PATIENCE, Evidence
 from ballast.doctor.finding import Finding
 from ballast.jobs.power.build_power import PolicyFindings, client, findings
 from ballast.model.workload import Autoscaler, Workload
-from ballast.power.feed_spec import FeedSpec
-from ballast.power.plausible import far_off
+from ballast.power.feed_spec import FeedSpec, Unit
+from ballast.power.plausible import FACTOR, drawn_at_most, far_off
 from ballast.power.policy import Member, PowerPolicy
 from ballast.settings import Mode
 from ballast.telemetry.feeds.budget_feed import BudgetFeed, Watts
@@ -53,7 +54,7 @@ def consumption(evidence: Evidence) -> Iterator[Finding]:
     Found: a policy's `consumption` does not answer a valid, fresh sample: what is measured is not known then.
     Fix: the lines of the policy's `consumption`, such as `consumption: {query: sum(rack_watts), maxAge: 2m}`
     """
-    metered = [policy for policy in _usable(evidence) if policy.consumption is not None]
+    metered = [policy for policy in usable(evidence) if policy.consumption is not None]
     if not metered:
         raise CheckNotPossible("no policy has a consumption")
     for policy in metered:
@@ -69,7 +70,7 @@ def targets(evidence: Evidence) -> Iterator[Finding]:
     their volume claims.
     Fix: `kubectl -n prod get deployments`, the member's `ref: prod/api`, or `deleteClaims: true`
     """
-    for policy in _usable(evidence):
+    for policy in usable(evidence):
         for place in policy.places.values():
             member = place.member
             if problem := _unscalable(evidence, member):
@@ -87,7 +88,7 @@ def autoscalers(evidence: Evidence) -> Iterator[Finding]:
     paused, or `actuation` does not fit.
     Fix: `kubectl -n prod delete hpa api`, `actuation: auto`
     """
-    policies = _usable(evidence)
+    policies = usable(evidence)
     index = Autoscalers(_list_autoscalers(evidence, AUTOSCALERS), _list_autoscalers(evidence, SCALED_OBJECTS))
     for policy in policies:
         for place in policy.places.values():
@@ -113,7 +114,8 @@ def _read(evidence: Evidence) -> PolicyFindings:
     return findings(settings, now=evidence.clock.wall())
 
 
-def _usable(evidence: Evidence) -> tuple[PowerPolicy, ...]:
+def usable(evidence: Evidence) -> tuple[PowerPolicy, ...]:
+    """The policies. Raises CheckNotPossible where there are none, power is off, or they cannot be used as they are."""
     policies = _read(evidence)
     if policies.problems:
         raise CheckNotPossible("the policies cannot be used as they are: see power-feed")
@@ -132,9 +134,19 @@ def _sample_feed(evidence: Evidence, check: str, policy: PowerPolicy, spec: Feed
     if sample.watts is None:
         yield Finding(check, "fail", policy.name, sample.problem or "it has no sample", fix)
     elif doubt := far_off(policy, sample.watts):
-        yield Finding(check, "warn", policy.name, f"{float(sample.watts):,.6g} W: {doubt}", (f"{key}: {{unit: kW}}",))
+        most = float(drawn_at_most(policy))
+        unit = likely_unit(float(sample.watts) / float(spec.unit.watts), most / FACTOR, most * FACTOR)
+        message = f"{float(sample.watts):,.6g} W: {doubt}"
+        yield Finding(check, "warn", policy.name, message, (f"{key}: {{unit: {unit}}}",))
     else:
         yield Finding(check, "ok", policy.name, f"{float(sample.watts):,.1f} W")
+
+
+def likely_unit(number: float, least: float, most: float) -> Unit:
+    """The unit in which it is between these watts, the nearest to watts; else that which brings it nearest."""
+    units = sorted(Unit, key=lambda unit: abs(math.log10(unit.watts)))
+    off = {unit: max(least / (number * float(unit.watts)), number * float(unit.watts) / most, 1.0) for unit in units}
+    return min(units, key=lambda unit: off[unit])
 
 
 def _sample_schedule(evidence: Evidence, policy: PowerPolicy) -> Iterator[Finding]:

@@ -216,4 +216,4 @@ def test_a_network_policy_says_who_may_call(patient: Patient, spec: dict[str, An
 
 
 def test_every_check_of_the_interface_is_there() -> None:
-    assert len(CHECKS) == 34
+    assert len(CHECKS) == 35

@@ -9,6 +9,7 @@ import yaml
 
 from ballast.answers.evictions import Plan
 from ballast.answers.views import RefusalPrice
+from ballast.doctor import power_meters
 from ballast.doctor.checks import CHECKS
 from ballast.publishing.scheduler_profiles import crane_profile, extender_profile, labels_profile, trimaran_profile
 from tests.unit.doctor.conftest import Patient, wrong
@@ -122,6 +123,12 @@ def unknown_consumption(patient: Patient) -> Settings:
     return power(patient, consumption={"url": "http://127.0.0.1:9/watts"})
 
 
+@pytest.fixture(autouse=True)
+def site_meter(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The simulated site has one meter."""
+    monkeypatch.setattr(power_meters, "METERS", (power_meters.Meter("the site", "simulated_drawn_watts"),))
+
+
 def nobody_to_scale(patient: Patient) -> Settings:
     return power(patient, "prod/nobody")
 
@@ -168,6 +175,7 @@ MADE: Mapping[str, tuple[str, Seed]] = {
     "labels that nobody reads": ("scheduler-follows", nobody_listens),
     "a feed that is silent": ("power-feed", silent_feed),
     "a consumption that nobody answers": ("power-consumption", unknown_consumption),
+    "a policy without a meter": ("power-meters", power),
     "a target that is not there": ("power-targets", nobody_to_scale),
     "two autoscalers of one target": ("power-autoscalers", two_autoscalers),
     "a budget that allows nothing": ("budgets-unsatisfiable", strict_budget),
