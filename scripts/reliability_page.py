@@ -45,7 +45,8 @@ kube-scheduler. A forwarder between each daemon and the API server holds one cho
 the judge reads the audit log of the API server, which has the body and the answer of every write, and checks each
 promise below. Each cell also asks that Ballast acts again: once the fault is over and all is done, the part is given
 something to do once more, and has done it within 60 s. Evictions may take 120 s after `drip`, since a workload rests
-for a minute, and are not asked after `cut` and `one-way`, since all of them rest.
+for a minute, and are not asked after `cut` and `one-way`, since all of them rest. Labels are not asked after
+`second-release` and `other-release`: a node that two have written to keeps its taint for ten quiet minutes.
 
 `make test-faults` runs a sample, `make test-faults ARGS=` all cells; each night `kill` is run in all of them, and 60
 others are drawn. The seed is printed; the same seed chooses the same cells in the same order.

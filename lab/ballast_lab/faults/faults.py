@@ -284,6 +284,10 @@ class SecondRelease(Fault):
     def finish(self, lane: Lane, victim: Replica) -> None:
         lane.end_second_release()
 
+    def again(self, part: str) -> float | None:
+        """A node on which two have written different things keeps its taint for ten quiet minutes."""
+        return None if part == "labels" else _AGAIN
+
 
 class OtherRelease(SecondRelease, Upgrade):
     name, about = "other-release", "another Ballast, of another version (`--other`), does the same beside this one"
