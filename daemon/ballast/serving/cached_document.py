@@ -32,10 +32,12 @@ class Document:
         self._packed: bytes | None = None
         self._etag = ""
         self._asked_plain = False
+        self._wanted_plain = False
         self._asked_packed = False
 
     def follow(self, previous: Document) -> None:
         """Builds the forms that clients asked of `previous`, so that they need not wait."""
+        self._wanted_plain = previous._asked_plain
         if previous._asked_packed:
             self.packed()
         elif previous._asked_plain:
@@ -53,7 +55,7 @@ class Document:
         with self._lock:
             if self._packed is None:
                 self._packed = gzip.compress(self._plain or self._built(), GZIP_LEVEL, mtime=0)
-                if not self._asked_plain:
+                if not (self._asked_plain or self._wanted_plain):
                     self._plain = None  # Of 15,000 nodes the bodies are 13 MB that nobody wants.
             return self._packed
 

@@ -47,3 +47,16 @@ def test_plain_and_gzip_are_one_body_with_one_tag_in_any_order() -> None:
         assert len({each.headers["etag"] for each in answers}) == 1
         assert built == [1]
         assert gzip.decompress(document.packed()) == document.plain() == BODY
+
+
+def test_where_both_were_asked_for_the_next_has_both_at_hand() -> None:
+    built = list[int]()
+    first, second, third = made(built), made(built), made(built)
+    for coding in ("gzip", "identity"):
+        asked(first, coding)
+    second.follow(first)
+    assert kept(second) == len(BODY) + len(second.packed())
+    asked(second, "gzip")
+    third.follow(second)
+    assert kept(third) == len(third.packed())
+    assert built == [1, 1, 1]
