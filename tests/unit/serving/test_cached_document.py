@@ -60,3 +60,8 @@ def test_where_both_were_asked_for_the_next_has_both_at_hand() -> None:
     third.follow(second)
     assert kept(third) == len(third.packed())
     assert built == [1, 1, 1]
+
+
+def test_an_empty_body_is_one() -> None:
+    document = Document(lambda: b"", "text/plain")
+    assert (document.plain(), gzip.decompress(document.packed())) == (b"", b"")
