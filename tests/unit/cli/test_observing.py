@@ -66,6 +66,7 @@ def answers(nodes: list[dict[str, Any]], **status: Any) -> dict[str, Any]:
         "evictions": {"mode": "dry-run", "paused": None, "limits": {}, "breaker": None, "recent": [],
                       "reservations": []},
         "ledger": {"hours": [], "days": [day(1, evicted=5), day(0, evicted=7, refused=1, hot_node_minutes=90.0,
+                                                                hot_node_minutes_without=360.0,
                                                                 predicted=0.5, measured=0.4)]},
         "cycles": [],
         "config": [{"name": "BALLAST_PUBLISHING__HIGH", "value": 0.8, "origin": "default"}],
@@ -370,7 +371,17 @@ def test_today_is_the_present_day_of_the_ledger(daemon: Daemon) -> None:
     found = json.loads(run("status", "--url", url, "-o", "json").stdout)["today"]
     assert (found["begin"], found["evicted"], found["refused"]) == (NOON // 86_400 * 86_400, 7, 1)
     words = run("status", "--url", url).stdout
-    assert "today     7 pods moved (measured effect 80% of the predicted), 1 refused, 0 label writes, 1.5 hot " in words
+    assert "today     7 pods moved, 1 refused, 0 label writes, 1.5 hot node-hours (6.0 without the moves)" in words
+
+
+def test_a_standby_that_cannot_ask_the_leader_has_a_status_all_the_same(daemon: Daemon, httpserver: HTTPServer) -> None:
+    documents = answers([node("a", 0.3)])
+    del documents["ledger"]
+    url = daemon(documents)
+    httpserver.expect_request("/api/v1/ledger").respond_with_json({"error": "one holds the Lease"}, status=503)
+    assert json.loads(run("status", "--url", url, "-o", "json").stdout)["today"] is None
+    assert "today     not known: the ledger cannot be read" in run("status", "--url", url).stdout
+    assert run("report", "--url", url).exit_code != 0
 
 
 def test_report_sums_the_days_and_leaves_the_unknown_unknown(daemon: Daemon) -> None:

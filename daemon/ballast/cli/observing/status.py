@@ -60,7 +60,10 @@ def look(remote: Remote) -> tuple[dict[str, Any], dict[str, Any]]:
     nodes = nodes_of(remote)
     limits = limits_of(remote.json("/api/v1/config"))
     heated = hot(nodes["nodes"], limits)
-    ledger = msgspec.convert(remote.json("/api/v1/ledger"), LedgerAnswer)
+    try:
+        days = msgspec.convert(remote.json("/api/v1/ledger"), LedgerAnswer).days
+    except BallastError:  # A standby cannot ask the leader, or the leader cannot read its state: `wrong` says it.
+        days = None
     known = any(node["state"] == "known" for node in nodes["nodes"])
     view = {
         "address": remote.address,
@@ -74,8 +77,8 @@ def look(remote: Remote) -> tuple[dict[str, Any], dict[str, Any]]:
         "hot": heated,
         "parts": {part: {"mode": mode, "paused": now["paused"].get(part)} for part, mode in now["modes"].items()},
         "planners": now.get("planners", {}),
-        "today": msgspec.to_builtins(ledger.days[-1]),
-        "would": msgspec.to_builtins({"today": effect_of(ledger.days[-1:]), "week": effect_of(ledger.days[-7:])}),
+        "today": None if days is None else msgspec.to_builtins(days[-1]),
+        "would": msgspec.to_builtins({"today": effect_of(days[-1:]), "week": effect_of(days[-7:])} if days else {}),
         "wrong": wrong(now),
     }
     return view, nodes
@@ -121,15 +124,21 @@ def together(places: Sequence[Place]) -> dict[str, Any]:
             {node["node"]: node for view in views for node in view["hot"]}.values(),
             key=lambda node: (-max(node["load"].values()), node["node"]),
         ),
-        "today": _sum([view["today"] for view in views]),
-        "would": {span: _sum([view["would"][span] for view in views]) for span in views[0]["would"]},
+        "today": _sum([view["today"] for view in views if view["today"] is not None]),
+        "would": _would_of([view["would"] for view in views if view["would"]]),
         "wrong": _wrong_together(views, owners, silent),
         "daemons": views,
     }
 
 
-def _sum(documents: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def _would_of(views: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    return {span: _sum([view[span] for view in views]) for span in (views[0] if views else ())}
+
+
+def _sum(documents: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
     """What none of them knows is not known."""
+    if not documents:
+        return None
     known = {name: [one[name] for one in documents if one[name] is not None] for name in documents[0]}
     return {name: (values[0] if name == "begin" else sum(values)) if values else None for name, values in known.items()}
 
@@ -193,7 +202,8 @@ def screen(found: Mapping[str, Any]) -> str:
         f"parts     {', '.join(_part(name, state, view['planners']) for name, state in view['parts'].items())}"
         for view in views
     )
-    lines += [f"today     {_today(found['today'])}"]
+    today = found["today"]
+    lines += ["today     not known: the ledger cannot be read" if today is None else f"today     {_today(today)}"]
     lines += _would({span: msgspec.convert(seen, DryRunEffect) for span, seen in found["would"].items()})
     lines += _wrong(found["wrong"])
     return "\n".join(lines)
@@ -259,12 +269,12 @@ def _part(name: str, part: Mapping[str, str | None], planners: Mapping[str, str]
 def _today(done: Mapping[str, Any]) -> str:
     """Since midnight UTC; what is not known is left out."""
     words = [f"{done['evicted']} pods moved"]
-    if done["predicted"]:
-        words[0] += f" (measured effect {done['measured'] / done['predicted']:.0%} of the predicted)"
     words += [f"{done[name]} {name}" for name in ("refused", "failed") if done[name]]
     words.append(f"{done['label_writes']} label writes")
     if done["hot_node_minutes"] is not None:
-        words.append(f"{done['hot_node_minutes'] / 60:.1f} hot node-hours")
+        without = done.get("hot_node_minutes_without")  # A daemon of before does not tell it.
+        spared = f" ({without / 60:.1f} without the moves)" if without is not None else ""
+        words.append(f"{done['hot_node_minutes'] / 60:.1f} hot node-hours{spared}")
     if done["over_watt_hours"] is not None:
         words.append(f"{done['over_watt_hours']:.1f} Wh above the feed")
     return ", ".join(words)
