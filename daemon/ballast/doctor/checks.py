@@ -60,7 +60,7 @@ CHECKS: Mapping[str, Check] = {
     "autoscaler-labels": eviction_needs.autoscaler_labels,
     "power-feed": power.feed,
     "power-consumption": power.consumption,
-    "power-meters": power_meters.meters,
+    "power-metered": power_meters.meters,
     "power-targets": power.targets,
     "power-autoscalers": power.autoscalers,
     "budgets-unsatisfiable": eviction_needs.budgets_unsatisfiable,

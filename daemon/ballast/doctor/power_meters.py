@@ -60,7 +60,7 @@ def meters(evidence: Evidence) -> Iterator[Finding]:
     evidence.require_answer()
     blind = _without_meter(evidence)
     if blind is not None and not blind:
-        yield Finding("power-meters", "ok", "", "every policy has a meter")
+        yield Finding("power-metered", "ok", "", "every policy has a meter")
         return
     with closing(PrometheusClient(settings)) as client:
         found = list(_found(client, settings, evidence.at))
@@ -81,20 +81,20 @@ def _shown(
     keys += [f"expectSeries: {count}"] if count > 1 else []
     line = f"consumption: {{{', '.join(keys)}}}"
     if sample.watts is None:
-        return Finding("power-meters", "warn", meter.what, f"{query}: {sample.problem or 'no sample'}", (line,))
+        return Finding("power-metered", "warn", meter.what, f"{query}: {sample.problem or 'no sample'}", (line,))
     each = sample.watts / count
     shown = f"{sample.watts:,.0f} W by {count} series of {meter.metric}"
     if not PLAUSIBLE[0] <= each <= PLAUSIBLE[1]:
         keys.append(f"unit: {likely_unit(each, *PLAUSIBLE)}")
         message = f"{shown}: no machine draws {each:,.4g} W; check its unit"
-        return Finding("power-meters", "warn", meter.what, message, (f"consumption: {{{', '.join(keys)}}}",))
+        return Finding("power-metered", "warn", meter.what, message, (f"consumption: {{{', '.join(keys)}}}",))
     if blind is None:
         feed = f"feed: {{watts: {ceil(sample.watts / 100) * 100}}}"
         member = "independents: [{ref: NAMESPACE/NAME, min: 1, max: 10, wattsPerReplica: measured}]"
         message = f"{shown}. A policy by it, with your limit in watts and your workload:"
-        return Finding("power-meters", "ok", meter.what, message, (f"power: {{{feed}, {line}, {member}}}",))
+        return Finding("power-metered", "ok", meter.what, message, (f"power: {{{feed}, {line}, {member}}}",))
     message = f"{shown}, and no meter tells what policy {', '.join(blind)} draws"
-    return Finding("power-meters", "warn", meter.what, message, (line,))
+    return Finding("power-metered", "warn", meter.what, message, (line,))
 
 
 def _without_meter(evidence: Evidence) -> tuple[str, ...] | None:

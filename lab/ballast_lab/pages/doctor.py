@@ -136,7 +136,7 @@ SEEN: Mapping[str, DaemonView] = {
     ),
     "power-feed": DaemonView(("FeedAvailable", "ScheduleAvailable", "Fallback")),
     "power-consumption": DaemonView(("ConsumptionUnknown", "EffectMissing")),
-    "power-meters": DaemonView((), "It is asked: the daemon looks for no meter that no policy names."),
+    "power-metered": DaemonView((), "It is asked: the daemon looks for no meter that no policy names."),
     "power-targets": DaemonView(("Degraded",)),
     "power-autoscalers": DaemonView(("Degraded", "Limited", "Contended")),
     "budgets-unsatisfiable": DaemonView(("BudgetsUnsatisfiable",)),

@@ -49,7 +49,7 @@ NOT_THERE = {
     "pairing-crane",
     "power-feed",
     "power-consumption",
-    "power-meters",
+    "power-metered",
     "power-targets",
     "power-autoscalers",
     "eviction-landing",

@@ -175,7 +175,7 @@ MADE: Mapping[str, tuple[str, Seed]] = {
     "labels that nobody reads": ("scheduler-follows", nobody_listens),
     "a feed that is silent": ("power-feed", silent_feed),
     "a consumption that nobody answers": ("power-consumption", unknown_consumption),
-    "a policy without a meter": ("power-meters", power),
+    "a policy without a meter": ("power-metered", power),
     "a target that is not there": ("power-targets", nobody_to_scale),
     "two autoscalers of one target": ("power-autoscalers", two_autoscalers),
     "a budget that allows nothing": ("budgets-unsatisfiable", strict_budget),

@@ -56,7 +56,7 @@ def found(wire: RequestsMock, shown: Mapping[str, list[float]], *policies: Mappi
     evidence = Evidence(load(environment), cast(KubeApi, None), FakeClock(wall=AT))
     vars(evidence).update({"answer": None, "nodes": ()})
     try:
-        return list(CHECKS["power-meters"](evidence))
+        return list(CHECKS["power-metered"](evidence))
     finally:
         evidence.close()
 
