@@ -47,6 +47,8 @@ from ballast_lab.rehearse.played_cluster import Landing, PlayedCluster, Schedule
 NAMESPACE = "ballast"
 UNHURRIED = 1e9
 """Writes a second: nothing waits for its turn."""
+SOME = 1_000
+"""Pods from which on a planner beside relief is not asked while the rates leave it no eviction."""
 MANY = 5_000
 """Pods from which on a planner that found nothing to do is asked again after a window: each plan takes long."""
 
@@ -195,8 +197,8 @@ class PlayedPlanning:
 
     def ask(self, request: PlansRequest) -> PlansResponse:
         """The plans of a moment."""
-        moment, many = request.moment, len(request.moment.objects.pods) > MANY
-        wishes = self._due(request.plans, moment) if many else list(request.plans)
+        moment, pods = request.moment, len(request.moment.objects.pods)
+        wishes = self._due(request.plans, moment) if pods > SOME else list(request.plans)
         if not wishes or not len(moment.objects.pods):
             return PlansResponse()
         kept = measured(moment)
@@ -204,7 +206,7 @@ class PlayedPlanning:
         error = None if moment.error is None else moment.error[:, kept]
         arranged = self._course.arrange(moment.load[:, kept], error, picked)
         plans = plans_of(replace(request, plans=tuple(wishes)), arranged, facts_about(moment))
-        for plan in plans if many else ():
+        for plan in plans if pods > MANY else ():
             self._note(plan, moment)
         rows = self._course.running()
         known = int(np.count_nonzero(np.isfinite(self._course.of_pods(rows)).any(axis=1)))
@@ -220,12 +222,14 @@ class PlayedPlanning:
 
     def _due(self, wishes: Sequence[RequestedPlan], moment: Moment) -> list[RequestedPlan]:
         """Those that are asked: not a planner that found nothing, before a window has passed or another node is hot,
-        nor one that the rates leave no eviction."""
+        nor one that the rates leave no eviction; of few pods relief is asked all the same."""
         due = [wish for wish in wishes if not self._rests(wish, moment)]
         bare = facts_about(replace(moment, objects=replace(moment.objects, pods=()))) if due else None
 
         def may(wish: RequestedPlan) -> bool:
             assert bare is not None
+            if planner(wish.kind).needs_confirmation and len(moment.objects.pods) <= MANY:
+                return True  # Overloaded nodes have rates of their own.
             case = CheckInput(moment.objects.pods[0], bare, wish.rules, moment.history, Tally(), LOOKED_NOWHERE)
             return ROWS[NUMBER["rate"]].check(case).allowed
 
