@@ -14,7 +14,8 @@ from ballast_lab.harness.prometheus import prometheus
 from ballast_lab.harness.waiting import eventually
 
 NODES = [f"n{number:02d}" for number in range(50)]
-SCORE, LOAD = (f"ballast.node-restriction.kubernetes.io/{name}" for name in ("score", "load"))
+GUARDED = "ballast.node-restriction.kubernetes.io"
+SCORE, LOAD = f"{GUARDED}/score", f"{GUARDED}/load"
 
 
 def test_fifty_nodes_get_their_labels_and_nothing_is_forbidden(
@@ -71,7 +72,7 @@ def test_two_ballasts_with_leases_of_their_own_find_each_other(cluster: ControlP
             Daemon(cluster, "two", kubeconfig, {**settings, "POD_NAMESPACE": "two"}) as two,
         ):
             eventually("both lead", lambda: one.leads() and two.leads())
-            eventually("all nodes are labelled", lambda: _labels(cluster), every=0.5)
+            eventually("all nodes are labelled", lambda: _labels(cluster, "ballast.dev"), every=0.5)
             for name in names:
                 machines[name].memory = 0.95
             kind = "SecondBallast"
@@ -80,8 +81,8 @@ def test_two_ballasts_with_leases_of_their_own_find_each_other(cluster: ControlP
     assert "BALLAST_CLUSTER__NODE_SELECTOR" in said
 
 
-def _labels(cluster: ControlPlane) -> dict[str, dict[str, str]]:
+def _labels(cluster: ControlPlane, prefix: str = GUARDED) -> dict[str, dict[str, str]]:
     found = {each["metadata"]["name"]: each["metadata"]["labels"] for each in cluster.api.items("/api/v1/nodes")}
-    missing = [name for name, labels in found.items() if not {SCORE, LOAD} <= labels.keys()]
+    missing = [name for name, labels in found.items() if not {f"{prefix}/score", f"{prefix}/load"} <= labels.keys()]
     assert not missing, f"{len(missing)} nodes have no labels yet"
     return found
