@@ -395,7 +395,8 @@ def test_a_daemon_that_knows_nothing_yet_and_one_that_is_gone(tab: Tab) -> None:
     with serving(Board(clock=FakeClock(TIME))) as port:
         tab.open(f"http://127.0.0.1:{port}/")
         assert "No data yet" in tab.text("#headline")
-        assert "unknown" in tab.text("#tiles")
+        assert "Nothing is known about any node yet" in tab.text("#tiles")
+        assert "No node is known yet: the first cycle has not ended." in tab.text("#view-overview")
     tab.await_("document.querySelector('#incident').innerText.includes('No contact with Ballast')")
 
 

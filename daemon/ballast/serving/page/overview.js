@@ -27,7 +27,7 @@ function today() {
 /** What only a person can do; the incident above has each with its cause. */
 function needed() {
   const found = state.status.wrong.filter(each => each.tense !== "recovering"), grave = found.filter(each => each.rank !== "tuning"), shown = grave.length ? grave : found;
-  if (!shown.length) return tile("Needs you", null, big("nothing", "good"), small(overview.hot ? `${count(overview.hot, "node")} hot: Ballast is at it.` : "All that Ballast watches is as it should be."));
+  if (!shown.length) return tile("Needs you", null, big("nothing", "good"), small(overview?.hot ? `${count(overview.hot, "node")} hot: Ballast is at it.` : "All that Ballast watches is as it should be."));
   return tile("Needs you", null, big(grave.length ? count(grave.length, "thing") : "could be better", grave.length ? "failed" : ""),
     element("ul", { class: "plain tight" }, ...shown.slice(0, 3).map(each => element("li", {}, element("strong", {}, each.title), element("br"), each.next))));
 }
@@ -83,6 +83,7 @@ const tallest = () => document.body.classList.contains("wall") ? Math.max(200, i
 
 function draw() {
   if (!overview || !seen) return;
+  $("wall-waits").textContent = seen.nodes.length ? "" : "No node is selected.";
   $("tiles").replaceChildren(today(), needed(), next());
   say($("doing"), overview.doing ?? "");
   const { query } = route(), colour = colours($("wall-colour"), seen.resources, query.get("colour")), group = query.get("group") || "";
@@ -96,7 +97,10 @@ function draw() {
 
 /** Reads and draws what has changed. */
 export async function refreshOverview() {
-  if (!state.status.snapshot) return $("tiles").replaceChildren(tile("Balance", null, big("unknown"), small("The first cycle has not ended yet.")));
+  if (!state.status.snapshot) {
+    for (const id of ["wall-waits", "balance", "overview-bars", "obstacles"]) $(id).replaceChildren(nothing("No node is known yet: the first cycle has not ended."));
+    return $("tiles").replaceChildren(needed());
+  }
   const same = taken === state.status.snapshot.time;
   const [found, past, all] = await Promise.all([read("/api/v1/overview"), read("/api/v1/history").catch(error => { if (error.lost) throw error; return { body: null }; }), same ? seen : fleet()]);
   const told = JSON.stringify(state.status.wrong.map(each => [each.type, each.tense]));
