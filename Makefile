@@ -56,7 +56,7 @@ check: $(DEV)  ## lint, types, layers, locks
 	$(BIN)/lint-imports
 	scripts/lock --check
 
-bench: $(DEV)  ## measures the promises and writes docs/benchmarks.md
+bench: $(DEV)  ## measures the promises and writes measurements/benchmarks.md
 	$(BIN)/python -m ballast_lab.bench $(ARGS)
 
 results: $(DEV)  ## raw numbers of experiments and benchmarks into dist/results; DATA= is a folder of public traces

@@ -1,8 +1,8 @@
-"""Writes docs/experiments.md and docs/scoreboard.md; with --check only tells whether they are up to date.
+"""Writes measurements/experiments.md and measurements/scoreboard.md; with --check only tells whether they are up to date.
 
-docs/experiments/NAME has `text.in`: Markdown in which a line `{{FILE}}` stands for that file of the folder. The page of
+measurements/experiments/NAME has `text.in`: Markdown in which a line `{{FILE}}` stands for that file of the folder. The page of
 the experiments is these texts one after the other. The files are the table and the figure that `ballast experiment all
---out docs/experiments` wrote. Its `results.json` is not kept; that of `openb` becomes `scoreboard.md` first.
+--out measurements/experiments` wrote. Its `results.json` is not kept; that of `openb` becomes `scoreboard.md` first.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from ballast_lab.experiments import load_scoreboard
 from ballast_lab.experiments.scoreboard import openb, openb_table
 
 ROOT = Path(__file__).parents[1]
-DOCS = ROOT / "docs"
+DOCS = ROOT / "measurements"
 FOLDER = DOCS / "experiments"
 OPENB = FOLDER / "openb" / "scoreboard.md"
 SECTIONS = (

@@ -250,7 +250,7 @@ class ExtenderService:
         """{node: what its label is made from, 0..100 without rounding, None where unknown}.
 
         Pods that the window does not show yet count: a node that just got ten pods is not the best one. Of a load x the
-        score is 100 (1 - sqrt(x)), without its deviation: docs/experiments.md, "windows", says why.
+        score is 100 (1 - sqrt(x)), without its deviation: measurements/experiments.md, "windows", says why.
         """
         state = self._state
         if state is None:

@@ -9,7 +9,7 @@ room for devices runs out first.
 
 The least weight costs no hot minutes, and a burst into an empty cluster finds a quarter more room: by the time room is
 scarce, it is too late to have placed well. A larger fixed weight (`blend`) pays for room that nobody needs.
-docs/experiments.md, "schedule", compares them on recorded load.
+measurements/experiments.md, "schedule", compares them on recorded load.
 """
 
 from __future__ import annotations

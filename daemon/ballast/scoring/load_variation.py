@@ -79,7 +79,7 @@ def label_score(load: ArrayLike) -> Floats:
     """What a label is made from, 0..100, of a load 0..1: 100 (1 - sqrt(load)).
 
     Steps of it are small where nodes are idle. Recorded loads are told apart as well by 24 steps of it as by the load
-    itself (docs/experiments.md, "windows"); by a tenth of the parity score a third of the order was lost.
+    itself (measurements/experiments.md, "windows"); by a tenth of the parity score a third of the order was lost.
     """
     return np.asarray(100 * (1 - np.sqrt(np.clip(load, 0.0, 1.0))))
 

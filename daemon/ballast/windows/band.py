@@ -1,7 +1,7 @@
 """The steps of the score label: moved seldom, never by noise, and at once when it matters.
 
 A label is one of `STEPS` + 1 whole numbers and follows a score of 0..100. A score that is `FAR` steps away is taken at
-once, one that is a whole step away when it has been so for `HOLD`. By docs/experiments.md,
+once, one that is a whole step away when it has been so for `HOLD`. By measurements/experiments.md,
 "windows", this loses at most 3 % of the order of nodes by the mean load, with less than two writes a node and hour.
 """
 

@@ -1,4 +1,4 @@
-"""`make bench`: measures every promise and writes docs/benchmarks.md."""
+"""`make bench`: measures every promise and writes measurements/benchmarks.md."""
 
 from __future__ import annotations
 

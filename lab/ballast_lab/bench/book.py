@@ -1,4 +1,4 @@
-"""What was measured, topic by topic: docs/benchmarks.md, which is read back before a topic is renewed."""
+"""What was measured, topic by topic: measurements/benchmarks.md, which is read back before a topic is renewed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import psutil
 
 from ballast_lab.bench.rows import Row
 
-REPORT = Path("docs/benchmarks.md")
+REPORT = Path("measurements/benchmarks.md")
 HEAD = """\
 # Benchmarks
 
@@ -62,7 +62,7 @@ def read(page: str, topics: Mapping[str, str]) -> dict[str, Measured]:
 
 
 def report(book: Mapping[str, Measured], topics: Mapping[str, str], machine: str) -> str:
-    """docs/benchmarks.md."""
+    """measurements/benchmarks.md."""
     parts = [HEAD.format(machine=machine)]
     for topic, measured in book.items():
         cells = [

@@ -10,7 +10,7 @@ app = group(
     commands={
         "all": (
             f"{HERE}.everything:everything",
-            "Run every experiment with the options of docs/experiments.md, into one folder each.",
+            "Run every experiment with the options of measurements/experiments.md, into one folder each.",
         ),
         "dominant-residual": (
             f"{HERE}.dominant_residual:dominant_residual",

@@ -1,4 +1,4 @@
-"""The part of docs/scoreboard.md about load: how projects order nodes, on public traces."""
+"""The part of measurements/scoreboard.md about load: how projects order nodes, on public traces."""
 
 from __future__ import annotations
 

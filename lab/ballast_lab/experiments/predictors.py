@@ -121,7 +121,7 @@ RULES: Mapping[str, Predictor] = {
     "koordinator LoadAwareScheduling, mean 5 m": mean(5 * MINUTE),
     "koordinator LoadAwareScheduling, p95 5 m": percentile(5 * MINUTE, 95),
 }
-"""How projects order nodes by load with their defaults: less is better. docs/scoreboard.md has the sources."""
+"""How projects order nodes by load with their defaults: less is better. measurements/scoreboard.md has the sources."""
 
 PREDICTORS: Mapping[str, Predictor] = {**LEVELS, **ORDERS, **RULES}
 """All of them, by name."""

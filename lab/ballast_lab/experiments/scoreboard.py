@@ -1,4 +1,4 @@
-"""The part of docs/scoreboard.md about devices: Ballast beside the published results of OpenB."""
+"""The part of measurements/scoreboard.md about devices: Ballast beside the published results of OpenB."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""docs/benchmarks.md can be read back, so that one topic can be measured again without the others."""
+"""measurements/benchmarks.md can be read back, so that one topic can be measured again without the others."""
 
 import re
 from pathlib import Path

@@ -49,4 +49,6 @@ def test_a_run_that_never_arrives_is_none_and_counts_with_all_generations() -> N
 
 
 def test_the_page_shows_what_the_experiment_measures() -> None:
-    assert results(range(32), jobs=2).table == (ROOT / "docs" / "experiments" / "genetic" / "table.md").read_text()
+    assert (
+        results(range(32), jobs=2).table == (ROOT / "measurements" / "experiments" / "genetic" / "table.md").read_text()
+    )

@@ -22,7 +22,7 @@ def test_the_pages_are_up_to_date() -> None:
 
 
 def table(name: str) -> str:
-    return (ROOT / "docs" / "experiments" / name / "table.md").read_text(encoding="utf-8")
+    return (ROOT / "measurements" / "experiments" / name / "table.md").read_text(encoding="utf-8")
 
 
 @pytest.mark.slow
@@ -36,7 +36,7 @@ def test_the_page_has_the_sweep_of_the_first_list() -> None:
 @pytest.mark.slow
 def test_the_page_has_what_redistribution_does_to_the_first_list() -> None:
     found = compare([worlds()["R3"]], [0], PAPER)
-    text = " ".join((ROOT / "docs" / "experiments.md").read_text(encoding="utf-8").split())
+    text = " ".join((ROOT / "measurements" / "experiments.md").read_text(encoding="utf-8").split())
     (at_22, as_published_22), (at_50, as_published_50) = (
         (case["none"]["count"], case["published"]["count"]) for case in results(found).details["cases"]
     )

@@ -51,7 +51,7 @@ def test_a_day_planned_ahead_keeps_its_volume_near_the_oracle() -> None:
 
 def test_the_page_shows_what_was_recorded_beside_what_comes_out() -> None:
     """The columns of numbers of the page's table, but for the composition, whose runs are not the recorded one."""
-    page = Path(__file__).parents[3] / "docs" / "experiments" / "power" / "text.in"
+    page = Path(__file__).parents[3] / "measurements" / "experiments" / "power" / "text.in"
     lines = [[cell.strip() for cell in line.split("|")] for line in page.read_text(encoding="utf-8").splitlines()]
     shown = {(cells[1], cells[2]): tuple(cells[3:6]) for cells in lines if len(cells) == 8}
     figures = {"most watts": "replicas at most watts", "end": "replicas at the end"}

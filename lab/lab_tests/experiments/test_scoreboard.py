@@ -1,4 +1,4 @@
-"""The section of docs/scoreboard.md about devices."""
+"""The section of measurements/scoreboard.md about devices."""
 
 from typing import Any
 

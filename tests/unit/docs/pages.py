@@ -6,7 +6,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[3]
 DOCS = ROOT / "docs"
-PAGES = sorted([ROOT / "README.md", *DOCS.rglob("*.md")])
+PAGES = sorted([ROOT / "README.md", *DOCS.rglob("*.md"), *(ROOT / "measurements").rglob("*.md")])
 NAMES = [page.relative_to(ROOT).as_posix() for page in PAGES]
 
 _BLOCK = re.compile(

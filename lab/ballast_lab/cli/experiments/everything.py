@@ -1,4 +1,4 @@
-"""`ballast experiment all`: every experiment as docs/experiments.md shows it, one after the other."""
+"""`ballast experiment all`: every experiment as measurements/experiments.md shows it, one after the other."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def everything(
         str | None,
         typer.Option(
             metavar="N",
-            help="Seeds of all experiments, such as 32 or 8-39. Default: those of docs/experiments.md.",
+            help="Seeds of all experiments, such as 32 or 8-39. Default: those of measurements/experiments.md.",
             show_default=False,
         ),
     ] = None,
@@ -54,13 +54,15 @@ def everything(
     backend: options.Backend = "processes",
     output: OutputOption = Output.TABLE,
 ) -> None:
-    """Run every experiment with the options of docs/experiments.md, into one folder each."""
+    """Run every experiment with the options of measurements/experiments.md, into one folder each."""
     if seeds is not None:
         options.seeds_of(seeds)
     documents = {}
     for name, (command, usual) in EXPERIMENTS.items():
         if data is None and name in ON_TRACES:
-            typer.echo(f"{name} is left out: it needs traces. Give --data DIR, see docs/experiments.md.", err=True)
+            typer.echo(
+                f"{name} is left out: it needs traces. Give --data DIR, see measurements/experiments.md.", err=True
+            )
             continue
         folder, started = out / name, time.monotonic()
         report.prepare(folder)

@@ -40,7 +40,7 @@ def openb(
 ) -> None:
     """Place GPU pods until 130 % of the devices are asked for, and count the devices in use.
 
-    --data has a folder openb with the trace (docs/experiments.md says where it comes from). A number of --seeds counts
+    --data has a folder openb with the trace (measurements/experiments.md says where it comes from). A number of --seeds counts
     from 42 on, as published.
     """
     options.require_joblib()
@@ -55,7 +55,7 @@ def openb(
     options.check_jobs(jobs)
     if data is None:
         raise UsageError(
-            "experiment openb needs traces: give --data DIR, a folder with openb/. See docs/experiments.md."
+            "experiment openb needs traces: give --data DIR, a folder with openb/. See measurements/experiments.md."
         )
     policies = _among("--policy", policy, {ALL: ONLINE, BATCH: KNOWN_BEFOREHAND})
     chosen = _among("--workload", workload, {ALL: names(data), REDRAWN: missing(data) or names(data)})

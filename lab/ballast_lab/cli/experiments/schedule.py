@@ -33,13 +33,13 @@ def schedule(
 ) -> None:
     """Place pods with recorded load by all strategies and other projects' rules, and count hot node-minutes.
 
-    --data has a folder load with the traces (docs/experiments.md says where they come from). Each seed draws other
+    --data has a folder load with the traces (measurements/experiments.md says where they come from). Each seed draws other
     pods, and takes the next of 13 models of requests, arrivals and nodes.
     """
     chosen = options.seeds_of(seeds)
     if data is None:
         raise UsageError(
-            "experiment schedule needs traces: give --data DIR, a folder with load/. See docs/experiments.md."
+            "experiment schedule needs traces: give --data DIR, a folder with load/. See measurements/experiments.md."
         )
     with options.spread(backend, jobs, "schedule") as begin:
         from ballast_lab.experiments.load_traces import load_traces

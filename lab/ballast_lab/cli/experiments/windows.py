@@ -19,13 +19,13 @@ def windows(
 ) -> None:
     """Order nodes by windows of public load traces, and compare with the load of the next hour.
 
-    --data has a folder load with the traces (docs/experiments.md says where they come from). --seeds changes nothing:
+    --data has a folder load with the traces (measurements/experiments.md says where they come from). --seeds changes nothing:
     nothing here is random.
     """
     options.seeds_of(seeds)
     if data is None:
         raise UsageError(
-            "experiment windows needs traces: give --data DIR, a folder with load/. See docs/experiments.md."
+            "experiment windows needs traces: give --data DIR, a folder with load/. See measurements/experiments.md."
         )
     with options.spread(backend, jobs, "windows") as begin:
         from ballast_lab.experiments.load_traces import load_traces

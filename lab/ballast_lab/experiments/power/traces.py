@@ -74,7 +74,7 @@ def _sun(path: Path) -> list[float]:
             hourly = [float(row["ghi_w_m2"]) for row in rows]
             seen = [(row["date"], row["time"]) for row in rows]
     except (OSError, EOFError, zlib.error, KeyError, TypeError, ValueError) as error:
-        raise UsageError(f"{path}: {error!r}. Fetch it again; docs/experiments.md says where from.") from None
+        raise UsageError(f"{path}: {error!r}. Fetch it again; measurements/experiments.md says where from.") from None
     if len(set(seen)) < len(seen):
         raise _damaged(path, "an hour is there twice")
     if len(hourly) < 2 or not np.isfinite(hourly).all() or min(hourly) < 0 or not max(hourly) > 0:
@@ -100,7 +100,7 @@ def _intensities(path: Path) -> tuple[Any, Any]:
         intensity = table["carbon_intensity"].to_numpy()
         times = table["timestamp"].to_numpy() if "timestamp" in table.column_names else np.arange(len(intensity))
     except (OSError, KeyError, ValueError, arrow.ArrowException) as error:
-        raise UsageError(f"{path}: {error}. Fetch it again; docs/experiments.md says where from.") from None
+        raise UsageError(f"{path}: {error}. Fetch it again; measurements/experiments.md says where from.") from None
     if not (times[1:] > times[:-1]).all():
         raise _damaged(path, "its times do not rise")
     if intensity.dtype.kind not in "fiu" or len(intensity) < 2 or not np.isfinite(intensity).all():
@@ -109,4 +109,4 @@ def _intensities(path: Path) -> tuple[Any, Any]:
 
 
 def _damaged(path: Path, why: str) -> UsageError:
-    return UsageError(f"{path}: {why}. Fetch it again; docs/experiments.md says where from.")
+    return UsageError(f"{path}: {why}. Fetch it again; measurements/experiments.md says where from.")
