@@ -1,6 +1,6 @@
-"""Writes measurements/experiments.md and measurements/scoreboard.md; with --check only tells whether they are up to date.
+"""Writes experiments.md and scoreboard.md of measurements/; with --check only tells whether they are up to date.
 
-measurements/experiments/NAME has `text.in`: Markdown in which a line `{{FILE}}` stands for that file of the folder. The page of
+measurements/experiments/NAME has `text.in`: Markdown in which a line `{{FILE}}` stands for that file of it. The page of
 the experiments is these texts one after the other. The files are the table and the figure that `ballast experiment all
 --out measurements/experiments` wrote. Its `results.json` is not kept; that of `openb` becomes `scoreboard.md` first.
 """

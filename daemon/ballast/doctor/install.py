@@ -77,7 +77,7 @@ def install(evidence: Evidence) -> tuple[str, tuple[str, ...]]:
         values += [value] if value else []
         assumed += [why] if why else []
     verb, keep = (
-        ("upgrade", " --reset-then-reuse-values") if _installed(evidence) else ("install", " --create-namespace")
+        ("upgrade", " --reset-then-reuse-values") if installed(evidence) else ("install", " --create-namespace")
     )
     sets = "".join(f" --set {value}" for value in values)
     return f"helm {verb} ballast charts/ballast --namespace {evidence.cluster.namespace}{keep}{sets}", tuple(assumed)
@@ -85,7 +85,7 @@ def install(evidence: Evidence) -> tuple[str, tuple[str, ...]]:
 
 def _values(evidence: Evidence) -> Iterator[tuple[str, str]]:
     """(value, what it assumes); one of both may be ""."""
-    if not _installed(evidence):
+    if not installed(evidence):
         yield (
             ("image.repository=ballast", "`kind load docker-image` brought the image to kind's nodes")
             if _on_kind(evidence)
@@ -211,7 +211,7 @@ def _serves(evidence: Evidence, version: str, resource: str = "") -> bool:
     return served is not None and (not resource or resource in names)
 
 
-def _installed(evidence: Evidence) -> bool:
+def installed(evidence: Evidence) -> bool:
     """Whether its Deployment is there."""
     try:
         found: tuple[Document, ...] = evidence.cluster.all(

@@ -10,7 +10,7 @@ from ballast.base.text import named
 from ballast.doctor.cluster_view import CheckNotPossible
 from ballast.doctor.evidence import PATIENCE, Evidence
 from ballast.doctor.finding import Finding, Status
-from ballast.doctor.install import prometheus_services
+from ballast.doctor.install import installed, prometheus_services
 from ballast.jobs.witnesses import DISPUTED_BY, TOLERANCE, apart, unexplained
 from ballast.model.sample import Floats
 from ballast.telemetry.failed_answers import FailedAnswer, NotAllowed, TenantMissing, TooSlow, masked
@@ -61,7 +61,8 @@ def _addresses(evidence: Evidence, url: str) -> Iterator[str]:
         yield _SERVICES
     elif not os.environ.get("KUBERNETES_SERVICE_HOST"):
         namespace = evidence.cluster.namespace
-        yield f"kubectl -n {namespace} exec deploy/ballast -- ballast doctor  # Services are reached inside the cluster"
+        if installed(evidence):  # Services are reached inside the cluster.
+            yield f"kubectl -n {namespace} exec deploy/ballast -- ballast doctor  # where Services are reached"
         first = services[0]
         yield f"kubectl -n {first.namespace} port-forward service/{first.name} 9090:{first.port}"
         yield "BALLAST_PROMETHEUS__URL=http://localhost:9090"

@@ -9,7 +9,7 @@ import pytest
 from tests.unit.docs.pages import ROOT
 
 WIDTH = 120
-FOLDERS = ("docs", "charts", "dashboards", "examples", ".github")
+FOLDERS = ("docs", "measurements", "contrib", "charts", "dashboards", "examples", ".github")
 PAGES = sorted([*ROOT.glob("*.md"), *(page for folder in FOLDERS for page in (ROOT / folder).rglob("*.md"))])
 
 
@@ -34,3 +34,8 @@ def test_characters_count_and_not_bytes() -> None:
     assert list(too_wide("| " * 61)) == []
     assert list(too_wide("* [" + "x" * 130 + "](y)")) == []
     assert list(too_wide("```\n" + "x " * 61 + "\n```")) == []
+
+
+@pytest.mark.parametrize("page", sorted((ROOT / "docs").rglob("*.md")), ids=lambda page: page.name)
+def test_a_page_can_be_read_at_a_sitting(page: Path) -> None:
+    assert len(page.read_text(encoding="utf-8").split()) <= 6_000

@@ -104,7 +104,12 @@ def test_the_fix_for_a_silent_prometheus_names_services_that_exist(patient: Pati
     assert finding.status == "fail"
     assert finding.fix[0] == "BALLAST_PROMETHEUS__URL=http://prometheus-server.metrics:80"
     assert not any("prometheus-operated" in fix for fix in finding.fix)
-    assert any("kubectl -n ballast exec deploy/ballast -- ballast doctor" in fix for fix in finding.fix)
+    inside = "kubectl -n ballast exec deploy/ballast -- ballast doctor"
+    assert not any(inside in fix for fix in finding.fix), "nothing is installed there"
+    spec = {"selector": {}, "template": {}}
+    patient.create("Deployment", "ballast", labels={"app.kubernetes.io/name": "ballast"}, spec=spec)
+    finding = patient.only("prometheus-reachable", PROMETHEUS__URL="http://prometheus-operated.monitoring:9090")
+    assert any(inside in fix for fix in finding.fix)
 
 
 def test_checks_of_series_are_not_green_where_there_are_none(patient: Patient) -> None:

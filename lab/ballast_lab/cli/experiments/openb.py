@@ -40,7 +40,8 @@ def openb(
 ) -> None:
     """Place GPU pods until 130 % of the devices are asked for, and count the devices in use.
 
-    --data has a folder openb with the trace (measurements/experiments.md says where it comes from). A number of --seeds counts
+    --data has a folder openb with the trace (measurements/experiments.md says where
+    it comes from). A number of --seeds counts
     from 42 on, as published.
     """
     options.require_joblib()

@@ -18,8 +18,8 @@ def power(
 ) -> None:
     """Follow power feeds with the published model, Ballast's budgets and simple rules, and count what was over.
 
-    --data has a folder power with public series of sun and carbon intensity (measurements/experiments.md says where they come
-    from); without it they are left out. --seeds are those of clouds and noise.
+    --data has a folder power with public series of sun and carbon intensity (measurements/experiments.md says where
+    they come from); without it they are left out. --seeds are those of clouds and noise.
     """
     chosen = options.seeds_of(seeds)
     with options.spread(backend, jobs, "power") as begin:

@@ -33,7 +33,8 @@ def schedule(
 ) -> None:
     """Place pods with recorded load by all strategies and other projects' rules, and count hot node-minutes.
 
-    --data has a folder load with the traces (measurements/experiments.md says where they come from). Each seed draws other
+    --data has a folder load with the traces (measurements/experiments.md says where
+    they come from). Each seed draws other
     pods, and takes the next of 13 models of requests, arrivals and nodes.
     """
     chosen = options.seeds_of(seeds)

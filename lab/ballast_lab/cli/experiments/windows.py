@@ -19,7 +19,8 @@ def windows(
 ) -> None:
     """Order nodes by windows of public load traces, and compare with the load of the next hour.
 
-    --data has a folder load with the traces (measurements/experiments.md says where they come from). --seeds changes nothing:
+    --data has a folder load with the traces (measurements/experiments.md says where
+    they come from). --seeds changes nothing:
     nothing here is random.
     """
     options.seeds_of(seeds)
