@@ -1,7 +1,9 @@
 """The whole daemon plans and evicts in the simulated cluster, its cycles run by hand."""
 
+import json
 import math
 import os
+import re
 from pathlib import Path
 from typing import Any
 
@@ -189,6 +191,29 @@ def test_one_planner_is_tried_in_dry_run_beside_another_that_acts(tmp_path: Path
     would = sum(len(plan["steps"]) > 0 for plan in plans if plan["mode"] == "dry-run")
     assert (hour["evicted"], hour["would_evict"]) == (len(daemon.board.evictions.recent), would)
     assert not any(eviction.kind == "rebalance" for eviction in daemon.board.evictions.recent)
+
+
+def test_a_budget_holds_whatever_the_rate_says_and_names_what_waits(calm: Rig) -> None:
+    """One eviction an hour in the whole cluster; the next one waits, and a condition says for what."""
+    one = json.dumps([{"pods": 1, "per": "1h", "scope": "cluster"}])
+    daemon = evicting(calm, EVICTION__BUDGETS=one)
+    evict(daemon)
+    cycle(calm, daemon)
+    assert evictions(calm) == 1, "without it the second cycle moves another one"
+    refused = {check for plan in get(daemon, "/api/v1/plans").json() for check in plan["refused"]}
+    assert "rate" in refused
+    assert not {"limit-total", "limit-node", "limit-namespace", "cooldown"} & refused, "budgets are all limits there are"
+    assert "BALLAST_EVICTION__BUDGETS" in str(condition(daemon, "RateUsedUp"))
+
+
+def test_a_cluster_without_room_says_what_is_missing_instead_of_moving(calm: Rig) -> None:
+    daemon = evicting(calm, EVICTION__HIGH="0.05", EVICTION__TARGET_HIGH="0.05", EVICTION__LOW="0.01")
+    evict(daemon)
+    assert evictions(calm) == 0
+    full = str(condition(daemon, "TooFull"))
+    assert re.search(r"too loaded, and the other nodes lack [\d.]+ cores", full), full
+    daemon.scheduler.run("eviction")
+    assert get(daemon, "/api/v1/status").json()["headline"]["word"] != "All well"
 
 
 def test_a_node_has_to_be_hot_for_some_windows_in_a_row(calm: Rig) -> None:
