@@ -202,7 +202,7 @@ def test_a_budget_holds_whatever_the_rate_says_and_names_what_waits(calm: Rig) -
     assert evictions(calm) == 1, "without it the second cycle moves another one"
     refused = {check for plan in get(daemon, "/api/v1/plans").json() for check in plan["refused"]}
     assert "rate" in refused
-    assert not {"limit-total", "limit-node", "limit-namespace", "cooldown"} & refused, "budgets are all limits there are"
+    assert not {"limit-total", "limit-node", "limit-namespace", "cooldown"} & refused, "budgets are all there is"
     assert "BALLAST_EVICTION__BUDGETS" in str(condition(daemon, "RateUsedUp"))
 
 
