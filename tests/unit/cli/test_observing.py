@@ -192,6 +192,29 @@ def test_before_the_first_cycle_there_are_no_nodes(httpserver: HTTPServer, daemo
     assert run("top", "--url", url).stdout.startswith("0 of 0 nodes known")
 
 
+def test_top_sorts_as_asked_and_shows_one_pool(daemon: Daemon) -> None:
+    nodes = [node("a", 0.3, 0.7), node("b", 0.5, 0.2), node("c", None)]
+    for each, score, pool in zip(nodes, (40, 90, None), ("blue", "blue", "red"), strict=True):
+        each |= {"score": score, "pool": pool}
+    url = daemon(answers(nodes))
+
+    def order(*arguments: str) -> list[str]:
+        return [row["node"] for row in json.loads(run("top", "--url", url, "-o", "json", *arguments).stdout)]
+
+    assert order() == order("--sort", "score") == ["a", "b", "c"]
+    assert order("--sort", "memory")[0] == "a"
+    assert order("--sort", "cpu") == ["b", "a", "c"]
+    assert order("--sort", "name", "--pool", "blue") == ["a", "b"]
+    assert "1 of 1" not in run("top", "--url", url, "--pool", "blue").stdout
+    for arguments, said in (
+        (("--sort", "disk"), "one of load, score, name, cpu, memory"),
+        (("--pool", "x"), "blue, red"),
+    ):
+        result = run("top", "--url", url, *arguments)
+        assert result.exit_code != 0
+        assert said in str(result.exception)
+
+
 @pytest.mark.parametrize("command", ["status", "top", "sysdump", "doctor"])
 def test_an_address_without_a_daemon_is_named_with_the_next_step(
     command: str, tmp_path: Any, monkeypatch: pytest.MonkeyPatch
