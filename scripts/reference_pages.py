@@ -258,8 +258,8 @@ def _options(command: Any) -> Iterator[str]:
     shown = [each for each in command.params if each.name != "help" and not getattr(each, "hidden", False)]
     if not shown:
         return
-    yield "| option | default | what |"
-    yield "|---|---|---|"
+    yield "| option | what |"
+    yield "|---|---|"
     for each in shown:
         option = each.param_type_name == "option"
         name = ", ".join(each.opts) if option else str(each.metavar or each.name).strip("[]").upper()
@@ -267,7 +267,8 @@ def _options(command: Any) -> Iterator[str]:
         values = f" One of {', '.join(str(one.value) for one in choices)}." if choices else ""
         default = "" if each.default in (None, False, ()) else str(getattr(each.default, "value", each.default))
         help_text = " ".join((each.help or "").split()).replace("|", "\\|")
-        yield f"| `{name}` | {f'`{default}`' if default else ''} | {help_text}{values} |"
+        usual = f" Default: `{default}`." if default and "Default" not in help_text else ""
+        yield f"| `{name}` | {help_text}{values}{usual} |"
     yield ""
 
 
