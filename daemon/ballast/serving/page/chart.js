@@ -11,14 +11,14 @@ function times(plot, splits) {
   let day = null;
   const second = splits.length > 1 && splits[1] - splits[0] < 60 ? "2-digit" : undefined;
   return splits.map(split => {
-    const date = new Date(split * 1000), today = date.toDateString(), text = date.toLocaleTimeString([], { hour: "2-digit", minute: "2-digit", second, hour12: false });
+    const date = new Date(split * 1000), today = date.toDateString(), text = date.toLocaleTimeString("en-GB", { hour: "2-digit", minute: "2-digit", second, hour12: false });
     const first = day !== null && day !== today;
     day = today;
-    return first ? `${text}\n${date.toLocaleDateString([], { day: "numeric", month: "short" })}` : text;
+    return first ? `${text}\n${date.toLocaleDateString("en-GB", { day: "numeric", month: "short" })}` : text;
   });
 }
 
-const at = (plot, value) => value === null || value === undefined ? "" : new Date(value * 1000).toLocaleString([], { hour12: false, weekday: "short", hour: "2-digit", minute: "2-digit", second: "2-digit" });
+const at = (plot, value) => value === null || value === undefined ? "" : new Date(value * 1000).toLocaleString("en-GB", { hour12: false, weekday: "short", hour: "2-digit", minute: "2-digit", second: "2-digit" });
 
 /** Shades the times in which a change was being confirmed, and those without a valid sample. */
 function shade(rows) {

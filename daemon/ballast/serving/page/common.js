@@ -1,6 +1,8 @@
 // Helpers of all views. Any value may be null, which means unknown; unknown is never shown as 0.
 
 export const PAGE = 100, MORE = 400;
+/** Milliseconds after which a request without an answer has lost contact. */
+export const PATIENCE = 15000;
 export const $ = id => document.getElementById(id);
 export const state = { status: null, fetched: 0 };
 
@@ -14,14 +16,14 @@ export function element(tag, attributes = {}, ...children) {
 const texts = new Map(), early = globalThis.early ??= new Map();
 /** The parsed answer, and whether it has changed. An error is `lost` without an answer, else `answered`. */
 export async function read(path) {
-  let response, text;
+  let response, text, body;
   const asked = early.get(path);
   early.delete(path);
   try {
-    response = await (asked ?? fetch(path, { cache: "no-cache" }));
+    response = await (asked ?? fetch(path, { cache: "no-cache", signal: AbortSignal.timeout(PATIENCE) }));
     text = await response.text();
+    body = JSON.parse(text);  // What is none comes from a proxy before a Ballast that is gone.
   } catch (error) { throw Object.assign(error, { lost: true }); }
-  const body = JSON.parse(text);
   if (!response.ok) throw Object.assign(new Error(body.error || response.statusText), { answered: true });
   const changed = texts.get(path) !== text;
   texts.set(path, text);
@@ -64,14 +66,18 @@ export function number(value, digits = 0) {
 export const count = (n, word) => `${number(n)} ${word}${n === 1 ? "" : "s"}`;
 export const percent = value => `${(value * 100).toFixed(Math.abs(value) < 0.0995 ? 1 : 0)} %`;
 export const signed = (value, digits = 0) => (value > 0 ? "+" : value < 0 ? "−" : "±") + number(Math.abs(value), digits);
-export const clock = seconds => new Date(seconds * 1000).toLocaleTimeString([], { hour12: false });
+/** "09:03:00" everywhere: languages differ in the digits of hours, and in what midnight is. */
+export const clock = seconds => new Date(seconds * 1000).toLocaleTimeString("en-GB");
 export const now = () => state.status ? state.status.time + (performance.now() - state.fetched) / 1000 : Date.now() / 1000;
 
 /** The time of day, with the date unless it is today. */
-export function when(seconds) {
+export function when(seconds, time = clock(seconds)) {
   const then = new Date(seconds * 1000), today = new Date(now() * 1000).toDateString() === then.toDateString();
-  return today ? clock(seconds) : `${then.toLocaleDateString([], { day: "numeric", month: "short" })} ${clock(seconds)}`;
+  return today ? time : `${then.toLocaleDateString("en-GB", { day: "numeric", month: "short" })} ${time}`;
 }
+
+/** "since 14:03": to the minute, with the date unless it is today. */
+export const since = seconds => `since ${when(seconds, clock(seconds).slice(0, 5))}`;
 
 export function ago(seconds) {
   if (seconds < 90) return `${Math.max(0, Math.round(seconds))} s`;

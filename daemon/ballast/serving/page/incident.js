@@ -1,16 +1,16 @@
 // One incident instead of a heap of banners: the cause, what follows from it, and what to do, in the server's words.
-import { $, ago, clock, element, known, now, state } from "./common.js";
+import { $, ago, element, known, now, since, state } from "./common.js";
 
 /** What holds now, as the server tells it, causes first; `lost` is all that the page knows by itself. */
 export function troubles(lost) {
   const { status } = state, found = status ? status.wrong : [];
   if (!lost) return found;
-  const cause = `Last answer ${status ? `${ago((performance.now() - state.fetched) / 1000)} ago` : "never"}; what is shown may be outdated.`;
-  return [{ type: "Lost", rank: "outage", title: "No contact with Ballast", cause, since: null, tense: "holds", next: "" }, ...found];
+  const cause = status ? "What is shown is from the last answer, and may be outdated." : "It has not answered yet.";
+  return [{ type: "Lost", rank: "outage", title: "No contact with Ballast", cause, since: status?.time, tense: "holds", next: "" }, ...found];
 }
 
 const RECOVERING = "recovering";
-const age = each => known(each.since) ? `since ${clock(each.since).slice(0, 5)}, ${ago(Math.max(0, now() - each.since))}` : "";
+const age = each => known(each.since) ? `${since(each.since)}, ${ago(Math.max(0, now() - each.since))}` : "";
 /** Ages run; a reader of screens is not told each time. */
 const aged = each => element("span", { class: "soft age", "aria-live": "off" }, age(each));
 const runbook = each => {

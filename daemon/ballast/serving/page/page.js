@@ -1,5 +1,5 @@
 // The frame of the page: headline, incident, parts, keyboard; it opens views and refreshes the open one.
-import { $, ago, clock, count, duration, element, known, nothing, now, number, read, route, say, state, tag } from "./common.js";
+import { $, ago, clock, count, duration, element, known, nothing, now, number, read, route, say, since as sinceThen, state, tag } from "./common.js";
 import { readLevels } from "./fleet.js";
 import { drawIncident, troubles } from "./incident.js";
 import { redrawOverview, refreshOverview } from "./overview.js";
@@ -8,17 +8,20 @@ const PERIOD = 5000;
 const VIEWS = ["overview", "nodes", "pods", "plans", "evictions", "power", "cycles"];
 /** Views come when they are opened: [module, its function]. */
 const LATER = { nodes: ["./nodes.js", "refreshNodes"], pods: ["./pods.js", "refreshPods"], plans: ["./plans.js", "refreshPlans"], evictions: ["./evictions.js", "refreshEvictions"], power: ["./power.js", "refreshPower"] };
-let running = null, again = false, alarm = 0;
+const LOST = { word: "No contact", kind: "bad", since: null };
+let running = null, again = false, alarm = 0, lost = false;
 const levels = readLevels().catch(() => {});
 
 function drawHeadline() {
   const line = $("headline"), { status } = state, snapshot = status && status.snapshot;
-  if (!status) return;
-  const { word, kind, since } = status.headline;
+  if (!status && !lost) return;
+  const { word, kind, since } = lost ? LOST : status.headline;
   $("word").dataset.kind = kind;
-  say($("word"), known(since) ? `${word} since ${clock(since).slice(0, 5)}` : word);
+  say($("word"), known(since) ? `${word} ${sinceThen(since)}` : word);
+  if (lost) say($("doing"), "");
   line.className = "";
-  $("clock").textContent = new Date(now() * 1000).toLocaleTimeString([], { hour: "2-digit", minute: "2-digit", hour12: false });
+  $("clock").textContent = clock(now()).slice(0, 5);
+  if (!status) return;
   if (!snapshot) { line.textContent = "No data yet: the first cycle has not ended."; return; }
   const age = now() - snapshot.time, stale = age > 3 * duration(status.interval) + 30;
   const unknown = ["disputed", "silent", "young", "down", "unmeasured"].filter(name => snapshot[name]).map(name => `${number(snapshot[name])} ${name}`);
@@ -74,8 +77,8 @@ async function refreshCycles() {
 }
 
 /** The title and the icon of the tab tell the state. */
-function drawTab(lost) {
-  const { word, kind } = lost ? { word: "no contact", kind: "bad" } : state.status?.headline ?? { word: "no data", kind: "warn" };
+function drawTab() {
+  const { word, kind } = lost ? LOST : state.status?.headline ?? { word: "no data", kind: "warn" };
   document.title = kind === "ok" ? "Ballast" : `● ${word} · Ballast`;
   document.body.dataset.state = kind;
   const icon = `/page/icon${{ bad: "-bad", warn: "-warn", ok: "" }[kind]}.svg`;
@@ -109,21 +112,22 @@ function open(moved) {
 }
 
 async function round() {
-  const asked = location.hash;
-  let lost = false;
+  const asked = location.hash, before = lost;
   try {
     [state.status] = await Promise.all([read("/api/v1/status").then(({ body }) => body), levels]);
     state.fetched = performance.now();
+    lost = false;
     for (const draw of [drawFacts, drawJobs, drawHeadline, drawParts]) draw();
     await refreshView().catch(error => { if (error.lost) throw error; console.error(error); });
   } catch (error) {
     lost = Boolean(error.lost);
     if (!lost) console.error(error);
   }
-  const found = troubles(lost);
-  drawIncident(found);
+  if (lost) drawHeadline();
+  else if (before) redrawOverview();
+  drawIncident(troubles(lost));
   document.body.classList.toggle("lost", lost || Boolean(state.status && state.status.snapshot && !state.status.current));
-  drawTab(lost);
+  drawTab();
   document.body.dataset.shown = asked;
   document.body.dataset.rounds = String(Number(document.body.dataset.rounds || 0) + 1);
 }
