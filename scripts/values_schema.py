@@ -33,7 +33,7 @@ _PORT: Schema = {"type": "integer", "minimum": 1, "maximum": 65535}
 _QUANTITY: Schema = {
     "type": ["string", "number"],
     "minimum": 0,
-    "pattern": r"^([0-9]+(\.[0-9]*)?|\.[0-9]+)([KMGTPE]i|[numkMGTPE]|[eE][-+]?[0-9]+)?$",
+    "pattern": r"^\+?([0-9]+(\.[0-9]*)?|\.[0-9]+)([KMGTPE]i|[numkMGTPE]|[eE][-+]?[0-9]+)?$",
 }
 """As Kubernetes reads it."""
 _QUANTITIES: Schema = {"type": "object", "additionalProperties": _QUANTITY}
@@ -43,10 +43,10 @@ _CRON: Schema = {
     r"|([0-9A-Za-z*/,?-]+\s+){4}[0-9A-Za-z*/,?-]+)$",
 }
 _PLANNER = f"({'|'.join(planner.name for planner in planners())})"
-_AMOUNT = r"[0-9]+(\.[0-9]+)?%|[0-9]+"
+_AMOUNT = r"[0-9]+(\.[0-9]+)?\s*%|[0-9]+(\.0+)?"
 _RATE = rf"({_AMOUNT})\s*(/\s*[0-9.]+(ms|[smhd])[0-9.msdh]*)?"
 _PRECISE: dict[tuple[str, str], str] = {
-    ("eviction", "planners"): rf"^\s*(\[.*\]|{_PLANNER}(\s*,\s*{_PLANNER})*)?\s*$",
+    ("eviction", "planners"): rf"^\s*(\[.*\]\s*|[\s,]*({_PLANNER}\s*(,[\s,]*|$))*)$",
     ("eviction", "rate"): rf"^\s*({_RATE}(\s*,\s*{_RATE})*)?\s*$",
     **{("eviction", f"limit_{name}"): rf"^\s*({_AMOUNT})?\s*$" for name in ("node", "namespace", "workload", "total")},
 }
@@ -61,7 +61,7 @@ def values_schema() -> Schema:
     for (part, field), pattern in _PRECISE.items():
         described = parts[part]["properties"][field]
         described["anyOf"] = [
-            {**kind, "items": {"type": "string", "pattern": pattern}}
+            {**kind, "items": {"type": "string", "pattern": f"^{_PLANNER}$"}}
             if kind["type"] == "array"
             else {**kind, "pattern": pattern}
             if "string" in kind["type"]

@@ -264,6 +264,8 @@ REFUSED: Mapping[str, tuple[Values, str]] = {
     "a page without a host": ({"ingress": {"enabled": True}}, "ingress.hosts is empty"),
     "a planner that is none": ({"settings": {"eviction": {"planners": "relieve,foo"}}}, "planners"),
     "a planner in a list that is none": ({"settings": {"eviction": {"planners": ["relieve", "foo"]}}}, "planners"),
+    "two planners in one": ({"settings": {"eviction": {"planners": "relievetidy"}}}, "planners"),
+    "two planners in one of a list": ({"settings": {"eviction": {"planners": ["relieve,tidy"]}}}, "planners"),
     "a rate in words": ({"settings": {"eviction": {"rate": "fast"}}}, "rate"),
     "a count with a unit": ({"settings": {"eviction": {"limit_total": "5x"}}}, "limit_total"),
     "memory in words": ({"resources": {"limits": {"memory": "lots"}}}, "memory"),
@@ -425,6 +427,9 @@ def test_the_check_of_the_configuration_ends_by_itself_and_says_why(helm: Helm) 
     [
         {"settings": {"eviction": {"planners": "relieve, consolidate", "rate": "20/1h,1%/1d", "limit_total": "10%"}}},
         {"settings": {"eviction": {"planners": ["tidy"], "rate": 20, "limit_node": 3, "limit_workload": "2.5%"}}},
+        {"settings": {"eviction": {"planners": "relieve,,tidy,", "rate": "10 %/1d", "limit_total": "5.0"}}},
+        {"settings": {"eviction": {"planners": '["relieve"]', "limit_node": "10 %"}}},
+        {"resources": {"requests": {"cpu": "+0.5"}}},
         {"settings": {"eviction": {"planners": "", "rate": "", "limit_namespace": ""}}},
         {"resources": {"limits": {"memory": "1.5Gi", "cpu": 2}, "requests": {"memory": "1e9", "cpu": "100m"}}},
         {"watchdog": {"schedule": "@every 5m"}},
