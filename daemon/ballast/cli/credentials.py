@@ -1,6 +1,7 @@
 """Fills the chart's Secrets before the daemon starts, and leaves what they hold in files. Run as a module."""
 
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -48,12 +49,18 @@ def credentials(
     if certificate is not None:
         now = datetime.fromtimestamp(clock.wall(), UTC)
         files |= made.fill(api, writer, namespace, certificate, lambda: made.certificate(host or [], days, now))
+    leave(folder, files)
+    typer.echo(f"Wrote {', '.join(sorted(files)) or 'nothing'} to {folder}.")
+
+
+def leave(folder: Path, files: Mapping[str, bytes]) -> None:
+    """Writes them read-only, also over those of an earlier start: volumes outlive a pod's sandbox."""
     folder.mkdir(parents=True, exist_ok=True)
     for name, content in files.items():
         file = folder / name
+        file.unlink(missing_ok=True)
         file.write_bytes(content)
         file.chmod(0o440)
-    typer.echo(f"Wrote {', '.join(sorted(files)) or 'nothing'} to {folder}.")
 
 
 if __name__ == "__main__":

@@ -2,7 +2,9 @@
 
 import base64
 import json
+import os
 import subprocess
+import tempfile
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -11,6 +13,7 @@ from typing import cast
 import pytest
 
 from ballast.base.errors import BallastError
+from ballast.cli.credentials import leave
 from ballast.cluster import credentials
 from ballast.cluster.client import KubeApi
 from ballast.cluster.write import Result, Write, WriteOutcome
@@ -95,3 +98,20 @@ def test_openssl_believes_the_certificate(tmp_path: Path) -> None:
     later = str(int((datetime.now(UTC) + timedelta(days=31)).timestamp()))
     late = ["openssl", "verify", "-CAfile", "ca.crt", "-attime", later, "tls.crt"]
     assert subprocess.run(late, cwd=tmp_path, check=False, capture_output=True).returncode
+
+
+def test_a_pod_whose_sandbox_is_made_anew_leaves_them_again() -> None:
+    root = os.geteuid() == 0
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder).chmod(0o777)
+        if root:  # whom no mode of a file stops
+            os.seteuid(65532)
+        try:
+            for content in (b"one", b"two"):
+                leave(Path(folder) / "made", {"token": content})
+        finally:
+            if root:
+                os.seteuid(0)
+        file = Path(folder) / "made" / "token"
+        assert (file.read_bytes(), file.stat().st_mode & 0o777) == (b"two", 0o440)
+        assert [each.name for each in file.parent.iterdir()] == ["token"]

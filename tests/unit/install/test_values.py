@@ -438,3 +438,11 @@ def test_the_check_of_the_configuration_ends_by_itself_and_says_why(helm: Helm) 
 )
 def test_the_schema_takes_what_daemon_and_kubernetes_take(helm: Helm, values: Values) -> None:
     assert helm.template(values)
+
+
+@pytest.mark.parametrize(
+    "name", ["startupProbe", "livenessProbe", "readinessProbe", "service.extender", "service.annotations", "tls.days"]
+)
+def test_what_is_null_is_the_chart_s_own(helm: Helm, name: str) -> None:
+    values: Values = {"tls": {"enabled": True}}
+    assert helm.template(values, "--set", f"{name}=null") == helm.template(values)
