@@ -133,10 +133,8 @@ class LedgerBook:
             if time <= until:
                 continue
             minutes = (time - until) / 60 if time - until <= self._gap else 0.0
-            ledger.add(time, hot_node_minutes=hot * minutes)
+            ledger.add_hot(time, hot * minutes, None if without is None else without * minutes)
             if would is not None:
                 ledger.add(time, would_spare_hot_node_minutes=(hot - would) * minutes)
-            if without is not None:
-                ledger.add(time, hot_node_minutes_without=without * minutes)
             until = time
         ledger.until[HOT] = until

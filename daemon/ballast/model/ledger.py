@@ -83,6 +83,20 @@ class Ledger:
             begin = math.floor(time / length) * length
             self._put(length, LedgerRow(begin, **amounts))  # type: ignore[arg-type]
 
+    def add_hot(self, time: float, minutes: float, without: float | None) -> None:
+        """Adds hot node-minutes, as they were and as they were `without` the moves; None where that is not known.
+
+        Both are of the same time, so that they can be compared: what is not known is no difference.
+        """
+        for length, rows in self._rows.items():
+            begin = math.floor(time / length) * length
+            row = rows.get(begin) or LedgerRow(begin)
+            first = row.hot_node_minutes_without is None
+            amount = None if first and without is None else minutes if without is None else without
+            if amount is not None and first:
+                amount += row.hot_node_minutes or 0.0
+            self._put(length, LedgerRow(begin, hot_node_minutes=minutes, hot_node_minutes_without=amount))
+
     def absorb(self, other: Ledger) -> None:
         """Adds all rows of `other`."""
         for length, rows in other._rows.items():

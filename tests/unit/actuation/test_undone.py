@@ -68,3 +68,11 @@ def test_a_replacement_that_has_not_landed_does_not_count() -> None:
     undone, moved = Undone(), plan("a", "b", "n1", "n2")
     step = msgspec.structs.replace(moved.steps[0], status=StepStatus.EVICTED, landed_on="", landed_at=0.0)
     assert look(undone, [msgspec.structs.replace(moved, steps=(step,))], pods(("b", ""))) == {}
+
+
+@pytest.mark.parametrize("told", [{}, {"memory": 1.0}, {"cpu": float("nan")}])
+def test_a_resource_that_is_not_told_now_is_as_it_was_told_last(told: dict[str, float]) -> None:
+    undone = Undone()
+    look(undone, [plan("a", "b", "n1", "n2")], pods(("b", "n2")), b=3.0)
+    undone.look([], pods(("b", "n2")), NODES, AT, {"ns/b": told})
+    assert {node: round(change["cpu"], 6) for node, change in undone.changes().items()} == {"n1": 0.3, "n2": -0.3}

@@ -113,3 +113,13 @@ def test_it_keeps_what_would_have_been_hot_without_the_moves() -> None:
         book.observe(AT + 60 * minute, 2, without=without)
     row = book.current().hours(AT + 1800)[-1]
     assert (row.hot_node_minutes, row.hot_node_minutes_without) == (4.0, 9.0)
+
+
+def test_what_was_hot_with_and_without_the_moves_is_of_the_same_time() -> None:
+    """Else a day on which evictions began at noon, or a standby took over, would tell that moves made nodes hot."""
+    book = Replicas().book()
+    for minute, without in enumerate((None, None, None, 5, None, 4)):
+        book.observe(AT + 60 * minute, 3, without=without)
+    ledger = book.current()
+    for row in (ledger.hours(AT + 1800)[-1], ledger.days(AT + 1800)[-1]):
+        assert (row.hot_node_minutes, row.hot_node_minutes_without) == (15.0, 6.0 + 5.0 + 3.0 + 4.0)

@@ -53,7 +53,7 @@ class Undone:
             if uid in there and uid not in self._moved:
                 self._moved[uid] = self._first(step, there[uid])
         self._moved = {
-            uid: replace(moved, used=uses.get(moved.pod, moved.used))
+            uid: replace(moved, used={**moved.used, **effect.known(uses.get(moved.pod, {}))})
             for uid, moved in self._moved.items()
             if (uid in there or uid in leaving) and now - moved.at < DAY and moved.source in known
         }
