@@ -94,7 +94,11 @@ EQUAL = 0.02
 
 STEADY = 0.01
 """Relative change of what runs from which on new factors replace those in use."""
+LAG = 0.05
+"""The same of one factor, and of the base."""
 
+ROUNDED = 1e-3
+"""What rounding moves in a covariance at most, relative to the sum of the variances."""
 
 SEEN = 0.05
 """Relative change of the declared watts that a meter has to show before it moves anything again."""
@@ -263,13 +267,18 @@ class Estimator:
         size = 1 + self._size
         if len(learned.used) != size or learned.watts != {name: each for name, (_, each) in self._watts.items()}:
             raise ValueError("it is of other watts or members than the policy has now")
+        expected, spread, used = np.array(learned.expected), np.array(learned.spread), np.array(learned.used)
+        rounding = ROUNDED * float(np.trace(spread))
+        if np.abs(spread - spread.T).max() > rounding or np.linalg.eigvalsh(spread).min() < -rounding:
+            raise ValueError("its doubt is none")
+        if (np.abs(self._within(expected) - used) > EQUAL + LAG * np.maximum(used, LEAST)).any():
+            raise ValueError("what is in use is not what is expected")
         self._begin(learned.scale, learned.scale)
         assert self._states is not None
-        expected, spread = np.array(learned.expected), np.array(learned.spread)
         level, _, _, base = DRIFTS[0]
         spread = spread + np.diag([base**2, *[level**2] * self._size]) * max(0.0, seconds)
         self._states[:, :size], self._covariance[:, :size, :size] = expected, spread
-        self._used = np.array(learned.used)
+        self._used = used
         self._doubt = Doubt(self._watts, self._scale, expected - self._used, spread, expected)
 
     def _begin(self, scale: float, drawn: float) -> None:
@@ -411,12 +420,14 @@ class Estimator:
         """Takes what is expected where it matters: for what runs, or for a replica more or less."""
         right = bool((np.abs(expected - np.array([0.0, *np.ones(self._size)])) <= EQUAL).all())
         right &= not self._unknown.any()
-        most = np.where(self._unknown, np.inf, MOST)
-        least = np.where(self._unknown, 0.0, LEAST)
-        wanted = np.concatenate([[max(0.0, expected[0])], np.clip(expected[1:], least, most)])
-        if right:
-            wanted = np.concatenate([[0.0], np.ones(self._size)])
+        wanted = np.concatenate([[0.0], np.ones(self._size)]) if right else self._within(expected)
         used = float(now @ self._used)
         moved = abs(float(now @ wanted) - used) > STEADY * used
-        if moved or (np.abs(wanted - self._used) > 5 * STEADY * np.maximum(self._used, 0.2)).any():
+        if moved or (np.abs(wanted - self._used) > LAG * np.maximum(self._used, 0.2)).any():
             self._used = wanted
+
+    def _within(self, expected: Array) -> Array:
+        """What is expected, as far as the meter is believed."""
+        most = np.where(self._unknown, np.inf, MOST)
+        least = np.where(self._unknown, 0.0, LEAST)
+        return np.concatenate([[max(0.0, expected[0])], np.clip(expected[1:], least, most)])

@@ -15,6 +15,9 @@ MOVED = 0.02
 SURER = 0.25
 """Likewise of the doubt."""
 
+LARGEST = 1e30
+"""No number is; squares of larger ones are infinite."""
+
 
 class Learning(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Of base and parts, in this order: what is `used`, what is `expected`, and its covariance `spread`."""
@@ -38,10 +41,12 @@ class Learning(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         rows = [self.used, self.expected, *self.spread]
         if len(self.spread) != size or any(len(row) != size for row in rows):
             raise ValueError(f"{size} numbers in use, and others of their doubt")
-        numbers = [self.scale, *self.watts.values(), *(number for row in rows for number in row)]
+        numbers = [self.at, self.scale, *self.watts.values(), *(number for row in rows for number in row)]
         variances = [self.spread[row][row] for row in range(size)]
-        if not all(map(math.isfinite, numbers)) or min([self.scale, *self.used, *variances, 0.0]) < 0:
+        if not all(abs(number) < LARGEST for number in numbers) or min([self.at, *self.used, *variances]) < 0:
             raise ValueError("a negative or infinite number")
+        if min([self.scale, *self.watts.values()]) <= 0:
+            raise ValueError("watts that are none")
 
     def differs(self, other: Learning) -> bool:
         """Whether that is worth a write."""

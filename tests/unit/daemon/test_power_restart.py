@@ -119,6 +119,9 @@ def spoiled(**fields: Any) -> str:
         spoiled(used=[0.0, 1.0]),
         spoiled(expected=[1.0]),
         spoiled(scale=-1),
+        spoiled(scale=0),
+        spoiled(watts={"ns/t0": 0, "ns/t1": -5}),
+        spoiled(at=-1e200),
         spoiled(spread=[[-1.0, 0, 0], [0, 1, 0], [0, 0, 1]]),
         spoiled(at="soon"),
         spoiled(more=1),
@@ -147,3 +150,25 @@ def test_a_time_in_the_future_counts_as_now() -> None:
     one.tick(2500, meter=False)
     one.tick(2500, meter=False)
     assert 0.85 * 2500 <= one.drawn <= 2500
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"used": [0.0, 0.0, 0.0]},
+        {"used": [0.0, 0.25, 0.25]},
+        {"expected": [-1e9, -1e9, -1e9]},
+        {"expected": [0.0, 0.0, 0.0]},
+        {"spread": [[1, 5, 5], [5, 1, 5], [5, 5, 1]]},
+        {"spread": [[1, 0, 9], [0, 1, 0], [0, 0, 1]]},
+    ],
+)
+@pytest.mark.parametrize("watts", [50, "measured"])
+def test_what_contradicts_itself_is_learned_anew(watts: Any, fields: dict[str, Any]) -> None:
+    one = Metered(watts)
+    one.learn()
+    one.run.keys.data[KEY] = json.dumps(json.loads(one.run.keys.data[KEY]) | fields)
+    one.begin()
+    one.tick(6000, meter=False)
+    member = one.run.budget.in_force.places["ns/t0"].member
+    assert member.watts == Metered(watts).run.budget.in_force.places["ns/t0"].member.watts

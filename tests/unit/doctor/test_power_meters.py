@@ -48,9 +48,9 @@ def store(shown: Mapping[str, list[float]]) -> FakePrometheus:
     return FakePrometheus(evaluate)
 
 
-def found(wire: RequestsMock, shown: Mapping[str, list[float]], *policies: Mapping[str, Any]) -> list[Finding]:
+def found(wire: RequestsMock, shown: Mapping[str, list[float]], *policies: Mapping[str, Any], matchers: str = "") -> list[Finding]:
     store(shown).serve(wire)
-    environment = {"BALLAST_PROMETHEUS__URL": URL}
+    environment = {"BALLAST_PROMETHEUS__URL": URL, "BALLAST_PROMETHEUS__MATCHERS": matchers}
     if policies:
         environment |= {"BALLAST_POWER__MODE": "dry-run", "BALLAST_POWER__POLICIES": json.dumps(policies)}
     evidence = Evidence(load(environment), cast(KubeApi, None), FakeClock(wall=AT))
@@ -124,3 +124,17 @@ def test_a_meter_of_another_unit_is_told_with_the_line(wire: RequestsMock, shown
 def test_without_any_meter_nothing_is_said(wire: RequestsMock) -> None:
     with pytest.raises(CheckNotPossible, match="no meter of power"):
         found(wire, {})
+
+
+@pytest.mark.parametrize("shown", [0.0, -5.0])
+def test_a_meter_that_shows_nothing_is_told_without_a_unit(wire: RequestsMock, shown: float) -> None:
+    """A UPS without a load, a card that sleeps: no unit makes something of nothing."""
+    (finding,) = found(wire, {"network_ups_tools_ups_realpower": [shown] * 2})
+    assert finding.status == "warn"
+    assert "unit" not in yaml.safe_load(finding.fix[0])["consumption"]
+
+
+def test_a_quote_in_a_matcher_stays_one(wire: RequestsMock) -> None:
+    (finding,) = found(wire, {"network_ups_tools_ups_realpower": [90.0]}, matchers="""site="o'hare"""")
+    query = yaml.safe_load(finding.fix[0])["power"]["consumption"]["query"]
+    assert query == """network_ups_tools_ups_realpower{site="o'hare"}"""
