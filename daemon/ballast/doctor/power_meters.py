@@ -84,6 +84,8 @@ def _shown(
         return Finding("power-metered", "warn", meter.what, f"{query}: {sample.problem or 'no sample'}", (line,))
     each = sample.watts / count
     shown = f"{sample.watts:,.0f} W by {count} series of {meter.metric}"
+    if not each:
+        return Finding("power-metered", "warn", meter.what, f"{shown}: they measure nothing now", (line,))
     if not PLAUSIBLE[0] <= each <= PLAUSIBLE[1]:
         keys.append(f"unit: {likely_unit(each, *PLAUSIBLE)}")
         message = f"{shown}: no machine draws {each:,.4g} W; check its unit"
@@ -124,4 +126,4 @@ def _selector(meter: Meter, settings: Settings) -> str:
 
 def _quoted(query: str) -> str:
     """As YAML takes it in braces."""
-    return f"'{query}'" if set(query) & set("{},[]:") else query
+    return "'" + query.replace("'", "''") + "'" if set(query) & set("{},[]:") else query

@@ -48,7 +48,9 @@ def store(shown: Mapping[str, list[float]]) -> FakePrometheus:
     return FakePrometheus(evaluate)
 
 
-def found(wire: RequestsMock, shown: Mapping[str, list[float]], *policies: Mapping[str, Any], matchers: str = "") -> list[Finding]:
+def found(
+    wire: RequestsMock, shown: Mapping[str, list[float]], *policies: Mapping[str, Any], matchers: str = ""
+) -> list[Finding]:
     store(shown).serve(wire)
     environment = {"BALLAST_PROMETHEUS__URL": URL, "BALLAST_PROMETHEUS__MATCHERS": matchers}
     if policies:
@@ -135,6 +137,7 @@ def test_a_meter_that_shows_nothing_is_told_without_a_unit(wire: RequestsMock, s
 
 
 def test_a_quote_in_a_matcher_stays_one(wire: RequestsMock) -> None:
-    (finding,) = found(wire, {"network_ups_tools_ups_realpower": [90.0]}, matchers="""site="o'hare"""")
+    matcher = 'site="o\'hare"'
+    (finding,) = found(wire, {"network_ups_tools_ups_realpower": [90.0]}, matchers=matcher)
     query = yaml.safe_load(finding.fix[0])["power"]["consumption"]["query"]
-    assert query == """network_ups_tools_ups_realpower{site="o'hare"}"""
+    assert query == f"network_ups_tools_ups_realpower{{{matcher}}}"
