@@ -283,7 +283,7 @@ def _read(run: PolicyRun, at: float, own: Fraction | None, unset: float) -> Watt
             return watts
         row, ahead = run.schedule.lowest(at, unset), run.schedule.ahead(at)
         bound, event = (None, None) if row is None else (row.watts, row.id)
-        known = replace(watts, ahead=ahead, forecast=run.schedule.known, schedule_problem=run.schedule.problem)
+        known = replace(watts, ahead=ahead, forecast=run.schedule.forecast, schedule_problem=run.schedule.problem)
         known = replace(known, doubt=watts.doubt or run.schedule.doubt)
         return replace(known, bound=bound, event=event)
     except Exception as error:

@@ -30,8 +30,9 @@ MOST = 300
 EVERY = 60.0
 """Seconds between two reads."""
 
-LOWER, HIGHER = 0.99, 1.05
-"""Of a query's watts, what is below or above this much of those that are saved is saved anew."""
+LOWER, HIGHER, PAUSE = 0.99, 1.05, 600.0
+"""Of a query's watts, what is below or above this much of those that are saved is saved anew; what is above only so
+many seconds after the save before, so that a level that swings is not written each minute."""
 
 LONGEST_ID = 100
 """Characters of an event's id that are kept."""
@@ -61,7 +62,7 @@ class ScheduleReader:
     def __init__(self, policy: PowerPolicy, client: PrometheusClient | None, keys: Keys | None = None) -> None:
         """`keys` keep the rows of the next day over restarts; None: nothing does."""
         self._keys, self._key = keys, f"{KEY}{policy.name}"
-        self._saved: tuple[bytes, Fraction] | None = None
+        self._saved: tuple[bytes, Fraction, float] | None = None
         self._recalled = False
         self._policy, self._spec = policy, policy.schedule
         self._ends = policy.schedule is not None and policy.schedule.query is None
@@ -99,6 +100,11 @@ class ScheduleReader:
         rows = (self.known.lowest(exact(time), self._spec.lead) for time in {at, at if unset is None else unset})
         return min((row for row in rows if row is not None), key=lambda row: row.watts, default=None)
 
+    @property
+    def forecast(self) -> Schedule | None:
+        """What a rise may go by: what a query told a process before this one bounds, but is no ground for a rise."""
+        return None if self._recalled and not self._ends else self.known
+
     def forget(self) -> None:
         """This replica leads from now on: what it could not save before, it saves now."""
         self._saved = None
@@ -113,14 +119,15 @@ class ScheduleReader:
         )
         level = ahead[-1].watts
         if self._saved is not None:
-            before, last = self._saved
+            before, last, saved_at = self._saved
             # A query tells one number anew at each read.
-            near = not self._ends and LOWER * last <= level <= HIGHER * last
+            high = HIGHER * last if abs(at - saved_at) >= PAUSE else level
+            near = not self._ends and LOWER * last <= level <= high
             if near or text == before:
                 return
         try:
             self._keys.update(lambda data: {**data, self._key: text.decode()}, reason="the power schedule ahead")
-            self._saved = text, level
+            self._saved = text, level, at
         except ClusterError as error:
             log.warning("the rows of a power schedule cannot be saved", problem=str(error))
 
@@ -132,17 +139,18 @@ class ScheduleReader:
         try:
             text = self._keys.read().get(self._key)
             rows = [] if text is None else msgspec.json.decode(text, type=list[tuple[str, str, str | None, str | None]])
-            times = [Fraction(at) if self._ends else min(Fraction(at), now) for at, *_ in rows]
-            known = [
-                (at, Fraction(watts), name, ramp and Fraction(ramp))
-                for at, (_, watts, name, ramp) in zip(times, rows, strict=True)
-            ]
+            known = [(Fraction(at), Fraction(watts), name, ramp and Fraction(ramp)) for at, watts, name, ramp in rows]
+            if any(row[1] < 0 for row in known):
+                raise ValueError("negative watts")
         except ClusterError as error:
             log.warning("the saved rows of a power schedule cannot be read", problem=str(error))
             return
         except (ValueError, ZeroDivisionError, *NOT_JSON) as error:
             self._keys.begin_anew(self._key, text or "", error)
             return
+        if known and not self._ends:  # Where rows of a file are saved still, the lowest holds.
+            at, watts, name, ramp = min(known, key=lambda row: row[1])
+            known = [(min(at, now), watts, name, ramp)]
         if known:
             self.known, self._recalled = Schedule.of(known), True
 

@@ -1,5 +1,6 @@
 """What a schedule that is a query told last is in force until a new process can ask it."""
 
+import json
 from collections.abc import Iterable
 
 import pytest
@@ -58,9 +59,34 @@ def test_a_level_that_jitters_is_saved_once_and_never_above_what_was_told(monkey
     keys = Keys(CrashPoint())
     bounds(monkeypatch, keys, [1000.0 + number % 7 for number in range(50)])
     assert keys.writes == 1
-    bounds(monkeypatch, keys, [1000.0, 980.0, 960.0, 1500.0])
+    bounds(monkeypatch, keys, [1000.0, 980.0, 960.0, *[1500.0] * 10])
     ((watts, _),) = bounds(monkeypatch, keys, [None])
     assert watts == 1500
+
+
+def test_a_level_that_swings_is_seldom_written_and_its_low_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    keys = Keys(CrashPoint())
+    bounds(monkeypatch, keys, [1000.0 if number % 2 else 800.0 for number in range(60)])
+    assert keys.writes <= 2 * 6 + 1
+    bounds(monkeypatch, keys, [1000.0, 800.0, 1000.0])
+    assert bounds(monkeypatch, keys, [None])[0][0] == 800
+
+
+def test_a_query_goes_by_the_lowest_of_rows_that_a_file_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of rows that lie ahead it is not known when they hold: a query tells of now."""
+    rows = [[str(START + 3600 * number), str(watts), None, None] for number, watts in enumerate((900, 400, 7000))]
+    keys = Keys(CrashPoint(), {KEY: json.dumps(rows)})
+    assert bounds(monkeypatch, keys, [None], START + 60)[0][0] == 400
+
+
+def test_a_level_of_before_the_start_is_no_ground_for_a_rise(monkeypatch: pytest.MonkeyPatch) -> None:
+    keys = Keys(CrashPoint())
+    bounds(monkeypatch, keys, [5000.0])
+    monkeypatch.setattr(power_schedule, "PrometheusFeed", lambda *_, **__: _Never())
+    one = PowerPolicy.model_validate({"schedule": {"query": "w"}, "independents": [{"ref": "ns/a", "max": 1}]})
+    reader = ScheduleReader(one, object(), keys)  # type: ignore[arg-type]
+    row = reader.lowest(START + 86_400)
+    assert (row is not None and row.watts, reader.forecast) == (5000, None)
 
 
 def test_a_new_leader_saves_what_it_could_not_save_before(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -77,12 +103,18 @@ def test_a_new_leader_saves_what_it_could_not_save_before(monkeypatch: pytest.Mo
     assert KEY in keys.data
 
 
+class _Never:
+    def read(self, at: float) -> PowerSample:
+        return PowerSample(None, at, "no value", "")
+
+
 class _Always:
     def read(self, at: float) -> PowerSample:
         return PowerSample(900.0, at)
 
 
 def test_rows_that_cannot_be_read_are_kept_under_another_name(monkeypatch: pytest.MonkeyPatch) -> None:
-    keys = Unread(CrashPoint(), {KEY: '{"version": 2, "rows": []}'})
-    assert bounds(monkeypatch, keys, [None])[0][0] is None
-    assert keys.data[f"unreadable.{KEY}"] == '{"version": 2, "rows": []}'
+    for text in ('{"version": 2, "rows": []}', '[["1", "-5", null, null]]', '[["1", "nan", null, null]]'):
+        keys = Unread(CrashPoint(), {KEY: text})
+        assert bounds(monkeypatch, keys, [None])[0][0] is None
+        assert keys.data[f"unreadable.{KEY}"] == text
