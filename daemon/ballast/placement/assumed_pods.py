@@ -373,8 +373,9 @@ def _as_held(booked: Held | Pod) -> Held:
 
 def _same(one: Held, other: Held) -> bool:
     """Whether they take the same, since the same time, for the same owner."""
-    here = one.node, one.since, one.owner, one.claim
-    return here == (other.node, other.since, other.owner, other.claim) and one.shape is other.shape
+    here = one.node, one.since, one.owner, one.claim, one.expected
+    same = here == (other.node, other.since, other.owner, other.claim, other.expected)
+    return same and one.shape is other.shape
 
 
 def owner_of(pod: Pod) -> str:

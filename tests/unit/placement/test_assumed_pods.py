@@ -6,9 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ballast.model.devices import SHARE_MILLI, claim_of
 from ballast.model.pod import Owner, Pod
 from ballast.model.template import Template
-from ballast.placement.assumed_pods import AssumedPods, learn
+from ballast.placement.assumed_pods import AssumedPods, learn, owner_of
 from ballast.placement.fleet_model import FleetModel, Held
 from ballast.scoring.fleet import REMEMBERED
 from ballast.scoring.in_flight import DEFAULTS
@@ -182,7 +183,7 @@ def test_each_arrival_is_learned_once() -> None:
 
 UIDS = st.sampled_from(["a", "b", "c", "d"])
 NODES = st.sampled_from(["n0", "n1", "n2", "elsewhere"])
-SHAPES = st.sampled_from([SMALL, LARGE, EMPTY, shape(0.25, 2.0, **{"nvidia.com/gpu": 1.0})])
+SHAPES = st.sampled_from([SMALL, LARGE, EMPTY, shape(0.25, 2.0, **{SHARE_MILLI: 500.0})])
 STEPS = st.lists(
     st.one_of(
         st.tuples(st.just("wait"), UIDS, SHAPES),
@@ -304,3 +305,21 @@ def test_a_pod_larger_than_its_node_books_nothing_there(proved: bool) -> None:
     assert not booked.assume("a", Held("n1", huge.shape, TIME + 10), 0.0, proved=proved)
     assert reserved(booked) == [0, 0, 0]
     assert outcomes == {"impossible": 1}
+
+
+def test_a_pod_that_was_booked_for_the_second_in_which_it_is_bound_gives_its_devices_back() -> None:
+    booked, model = AssumedPods(30.0), FleetModel(WORLD)
+    gpus = msgspec.structs.replace(SMALL, requests={**SMALL.requests, SHARE_MILLI: 500.0})
+    waiting = msgspec.structs.replace(pod("a"), shape=gpus)
+    claim = claim_of(waiting)
+    assert claim is not None
+    booked.put(waiting, 0.0)
+    held = Held("n1", gpus, TIME + 10, owner_of(waiting), claim, expected=True)
+    assert booked.assume("a", held, 0.0, proved=True)
+    for each in booked.begin():
+        model.place(each)
+    booked.adopt(model)
+    bound = msgspec.structs.replace(pod("a", "n1", bound=TIME + 10), shape=gpus)
+    booked.put(bound, 1.0)
+    booked.remove("a")
+    assert reserved(booked) == [0, 0, 0]
