@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from ballast.actuation.eviction.records import Running, StepRecord, StepStatus
-from ballast.actuation.eviction.undone import Undone
+from ballast.actuation.eviction.undone import TURN, Undone
 from ballast.model.duration import DAY
 from ballast.model.node import Node
 from ballast.model.pod import Pod
@@ -44,7 +44,7 @@ def test_what_a_moved_pod_uses_now_counts_where_it_came_from() -> None:
     undone = Undone()
     moved = plan("a", "b", "n1", "n2")
     assert look(undone, [moved], pods(("b", "n2"))) == {"n1": 0.2, "n2": -0.2}, "until it is measured: as planned"
-    assert undone.pods == {"ns/b"}
+    assert undone.pods(AT) == {"ns/b"}
     assert look(undone, [], pods(("b", "n2")), b=3.0) == {"n1": 0.3, "n2": -0.3}, "also when its plan has ended"
     assert look(undone, [], pods(("b", "n2"))) == {"n1": 0.3, "n2": -0.3}, "what was told last holds"
 
@@ -76,3 +76,12 @@ def test_a_resource_that_is_not_told_now_is_as_it_was_told_last(told: dict[str, 
     look(undone, [plan("a", "b", "n1", "n2")], pods(("b", "n2")), b=3.0)
     undone.look([], pods(("b", "n2")), NODES, AT, {"ns/b": told})
     assert {node: round(change["cpu"], 6) for node, change in undone.changes().items()} == {"n1": 0.3, "n2": -0.3}
+
+
+def test_of_many_pods_some_are_asked_about_at_a_time_and_all_in_turn() -> None:
+    """A query that names too many becomes one about all pods of the cluster."""
+    undone, names = Undone(), [f"b{number}" for number in range(1000)]
+    look(undone, [plan(f"a{name}", name, "n1", "n2") for name in names], pods(*((name, "n2") for name in names)))
+    turns = [undone.pods(AT + TURN * number) for number in range(4)]
+    assert max(map(len, turns)) <= 300
+    assert set().union(*turns) == {f"ns/{name}" for name in names}

@@ -268,7 +268,7 @@ class PlanFollower:
             return None
         now = self._clock.wall()
         self._recorder.look(pods, snapshot.nodes)
-        uses = self._use.look(self._recorder.plans, pods, now, self.undone.pods)
+        uses = self._use.look(self._recorder.plans, pods, now, self.undone.pods(now))
         changed = False
         sentences: list[str] = []
         followed_pods = FollowedPods(pods, self._recorder.plans, replicas)

@@ -10,6 +10,11 @@ from ballast.model.duration import DAY
 from ballast.model.node import Node
 from ballast.model.pod import Pod
 
+AT_ONCE = 300
+"""Pods whose use is asked for at a time: a query names few one by one, and of more it would ask about all there are."""
+TURN = 300.0
+"""Seconds until it is asked of the next ones."""
+
 
 @dataclass(frozen=True)
 class _Moved:
@@ -32,10 +37,11 @@ class Undone:
         """By UID of the replacement."""
         self._changes: Mapping[str, Mapping[str, float]] = {}
 
-    @property
-    def pods(self) -> set[str]:
-        """namespace/name of those whose use is asked for."""
-        return {moved.pod for moved in self._moved.values()}
+    def pods(self, now: float) -> set[str]:
+        """namespace/name of those whose use is asked for now: of many, some after the others."""
+        names = sorted({moved.pod for moved in self._moved.values()})
+        first = int(now // TURN) * AT_ONCE % len(names) if len(names) > AT_ONCE else 0
+        return set([*names, *names][first : first + AT_ONCE])
 
     def look(
         self, plans: Iterable[Running], pods: Iterable[Pod], nodes: Iterable[Node], now: float, uses: Mapping[str, Uses]
