@@ -47,7 +47,8 @@ class KeptLearning:
         except (ValueError, *NOT_JSON) as error:
             self._keys.begin_anew(self._key, text, error)
             return
-        seconds = max(0.0, wall - self._keys.stamps(self._key).past(learned.at))
+        self._tried = self._keys.stamps(self._key).past(learned.at)
+        seconds = max(0.0, wall - self._tried)
         try:
             self._learner.resume(learned, seconds)
         except ValueError as error:
