@@ -56,6 +56,7 @@ def test_nobody_left_writes_nothing() -> None:
 def test_a_policy_that_is_gone_leaves_nothing_behind() -> None:
     plan = json.dumps({"replicas": {"ns/t2": 3}, "status": "open"})
     plant = Plant(power_state_old=TWO, power_plan_old=plan, power_shadow_old=TWO, power_state_power=TWO)
+    plant.keys.data |= {"power.learned.old": "{}", "power.schedule.old": "[]", "power.falls.old": "[]"}
     plant.leavers(ONE).cycle()
     assert plant.asked == [{"ns/t1", "ns/t2"}]
     assert set(plant.keys.data) == {"power.state.power"}

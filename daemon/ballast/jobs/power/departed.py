@@ -7,11 +7,12 @@ import msgspec
 from ballast.base.errors import NOT_JSON, ClusterError
 from ballast.cluster.state import StateStore as Keys
 from ballast.cluster.write import Result, WriteOutcome
-from ballast.jobs.power import falls
+from ballast.jobs.power import falls, kept_learning
 from ballast.power.policy import PowerPolicy
+from ballast.telemetry.feeds import power_schedule
 
 KEY = "power.left"
-_KINDS = ("power.state.", "power.plan.", "power.shadow.", falls.KEY)
+_KINDS = ("power.state.", "power.plan.", "power.shadow.", falls.KEY, kept_learning.KEY, power_schedule.KEY)
 _OVER = (Result.DONE, Result.GONE)
 PAUSE = 20
 """Cycles from a failed write to the next attempt; the rights may be gone together with the last target."""
