@@ -366,9 +366,9 @@ OF_THE_LEADER = frozenset(
 
 OWN_TROUBLES: Mapping[str, ConditionType] = {
     "NoData": ConditionType(
-        "Nothing is known about any node yet",
-        "No cycle of telemetry has ended.",
-        "Wait for the first cycle; if none comes: `ballast doctor --only kubernetes-reachable,prometheus-reachable`.",
+        "Nothing is known about any node",
+        "No cycle of telemetry has ended, or no node has fresh samples.",
+        "At a start wait for the first cycle; else: `ballast doctor --only kubernetes-reachable,prometheus-reachable`.",
         rank=Rank.OUTAGE,
     ),
     "OldData": ConditionType(

@@ -226,7 +226,7 @@ def test_nodes_are_listed_and_unknown_is_a_word(tab: Tab) -> None:
     assert dark.count("unknown") >= 4
     assert "0" not in dark
     assert "1 of 2 nodes known (1 silent)" in headline
-    assert "Too many nodes are silent, so nothing is published one of two is silent" in incident
+    assert "Too many nodes are silent, so nothing is published: one of two is silent" in incident
     assert word == "Blind"
     assert "Publishing dry-run" in parts
     assert "published <1> of 2 nodes" in jobs
@@ -370,7 +370,7 @@ def test_conditions_become_one_incident_with_its_cause_first(tab: Tab) -> None:
         closed, runbook = tab.text("#incident"), tab.run("document.querySelector('#incident .do a').href")
         tab.run("document.querySelector('#incident details').open = true")
         incident, title = tab.text("#incident"), tab.run("document.title")
-    assert closed.startswith("Queries for loads fail Prometheus does not answer TelemetryDegraded What to do:")
+    assert closed.startswith("Queries for loads fail: Prometheus does not answer TelemetryDegraded What to do:")
     assert "ballast doctor --only prometheus-reachable,preset-data" in closed
     assert runbook.endswith("/docs/runbooks/TelemetryDegraded.md")
     for words in ("site-a is silent", "something of tomorrow", "unknown: a, b", "Nothing is evicted"):
@@ -395,7 +395,7 @@ def test_a_daemon_that_knows_nothing_yet_and_one_that_is_gone(tab: Tab) -> None:
     with serving(Board(clock=FakeClock(TIME))) as port:
         tab.open(f"http://127.0.0.1:{port}/")
         assert "No data yet" in tab.text("#headline")
-        assert "Nothing is known about any node yet" in tab.text("#tiles")
+        assert "Nothing is known about any node" in tab.text("#tiles")
         assert "No node is known yet: the first cycle has not ended." in tab.text("#view-overview")
     tab.await_("document.querySelector('#incident').innerText.includes('No contact with Ballast')")
 
@@ -410,11 +410,11 @@ def test_ages_run_and_what_is_over_is_recovering(tab: Tab) -> None:
     with serving(board, answers=ANSWERS) as port:
         tab.open(f"http://127.0.0.1:{port}/")
         held = tab.text("#incident")
-        assert re.search(r"since \d\d:\d\d, 37 min too many nodes are silent", held)
+        assert re.search(r"since \d\d:\d\d, 37 min\): too many nodes are silent", held)
         clock.advance(180)
         tab.await_("document.querySelector('#incident').innerText.includes('40 min')")
         board.frozen = False
-        tab.await_("document.querySelector('#incident').innerText.includes('(recovering)')")
+        tab.await_("document.querySelector('#incident').innerText.includes('(recovering, ')")
         over, word = tab.text("#incident"), tab.text("#word")
     assert "1 of 1 nodes are known again; evictions go on with their next cycle" in over
     assert "too many nodes are silent" not in over

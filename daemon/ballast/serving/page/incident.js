@@ -10,14 +10,15 @@ export function troubles(lost) {
 }
 
 const RECOVERING = "recovering";
-const age = each => known(each.since) ? `${since(each.since)}, ${ago(Math.max(0, now() - each.since))}` : "";
+const age = each => [each.tense === RECOVERING ? "recovering" : "", known(each.since) ? `${since(each.since)}, ${ago(Math.max(0, now() - each.since))}` : ""].filter(Boolean).join(", ");
+const bracketed = each => age(each) && ` (${age(each)})`;
 /** Ages run; a reader of screens is not told each time. */
-const aged = each => element("span", { class: "soft age", "aria-live": "off" }, age(each));
+const aged = each => element("span", { class: "soft age", "aria-live": "off" }, bracketed(each));
 const runbook = each => {
   const trouble = state.status?.troubles.find(other => other.type === each.type);
   return trouble?.runbook ? element("a", { href: trouble.runbook, rel: "noreferrer" }, "runbook") : "";
 };
-const told = each => [element("strong", {}, each.title), each.tense === RECOVERING ? " (recovering) " : " ", aged(each), ` ${each.cause} `];
+const told = each => [element("strong", {}, each.title), aged(each), `: ${each.cause} `];
 const advice = each => each.next && each.tense !== RECOVERING ? [element("p", { class: "do" }, element("strong", {}, "What to do: "), each.next, " ", runbook(each))] : [];
 
 /** `ok`, `warn` or `bad`. */
@@ -27,7 +28,7 @@ let shown = "";
 export function drawIncident(found) {
   const text = JSON.stringify(found.map(each => [each.type, each.cause, each.tense])), box = $("incident");
   if (text === shown) {
-    box.querySelectorAll(".age").forEach((span, index) => { span.textContent = age(found[index]); });
+    box.querySelectorAll(".age").forEach((span, index) => { span.textContent = bracketed(found[index]); });
     return;
   }
   const open = box.querySelector("details")?.open;
