@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from ballast_lab.harness.browser import CHROMIUM, Tab, browser
-from tests.unit.serving.test_page_in_a_browser import ANSWERS, NAN, OUTSIDE, acting_board
+from tests.unit.serving.test_page_in_a_browser import ANSWERS, AXE, FINDINGS, NAN, OUTSIDE, acting_board
 from tests.worlds.board import TIME, board_of, serving, snapshot
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(CHROMIUM is None, reason="needs chromium")]
@@ -90,3 +90,28 @@ def test_the_longest_names_fit(tab: Tab, width: int) -> None:
             tab.open(f"http://127.0.0.1:{port}/#{view}")
             assert tab.run(OUTSIDE) == [], view
             assert tab.run("document.documentElement.scrollWidth") <= width, view
+
+
+def test_an_address_that_nobody_wrote_opens(tab: Tab) -> None:
+    with serving(acting_board("on"), answers=ANSWERS) as port:
+        tab.open(f"http://127.0.0.1:{port}/#nodes/100%")
+        assert tab.text("#word") == "2 hot"
+
+
+@pytest.mark.parametrize("loads", [[[], []], [[0.5], [0.4]]], ids=["no node", "one node"])
+def test_a_daemon_that_has_done_nothing_has_no_findings(tab: Tab, loads: list[list[float]]) -> None:
+    with serving(board_of(snapshot(loads)), answers=ANSWERS) as port:
+        for view in ("overview", "wall"):
+            tab.open(f"http://127.0.0.1:{port}/#{view}")
+            tab.run(AXE.read_text(encoding="utf-8") + ";true")
+            assert json.loads(tab.run(FINDINGS)) == [], view
+
+
+def test_in_dry_run_nobody_is_at_the_hot_nodes(tab: Tab) -> None:
+    said = {}
+    for mode in ("on", "dry-run"):
+        with serving(acting_board(mode), answers=ANSWERS) as port:
+            tab.open(f"http://127.0.0.1:{port}/#overview")
+            said[mode] = tab.text("#tiles")
+    assert "2 nodes hot: Ballast is at it." in said["on"]
+    assert "2 nodes hot, and evictions are in dry-run." in said["dry-run"]

@@ -39,9 +39,14 @@ export function shape(tag, attributes = {}, ...children) {
   return made;
 }
 
+/** A part of the address as it was written; one that no page wrote is taken as it is. */
+function decoded(text) {
+  try { return decodeURIComponent(text); } catch { return text; }
+}
+
 /** The view, what it is about, and its options: `#nodes/node-1?colour=cpu`. */
 export function route() {
-  const [path, query] = location.hash.slice(1).split("?"), [view, ...rest] = path.split("/").map(decodeURIComponent);
+  const [path, query] = location.hash.slice(1).split("?"), [view, ...rest] = path.split("/").map(decoded);
   return { view, rest, query: new URLSearchParams(query || "") };
 }
 

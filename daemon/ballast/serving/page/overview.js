@@ -27,7 +27,8 @@ function today() {
 /** What only a person can do; the incident above has each with its cause. */
 function needed() {
   const found = state.status.wrong.filter(each => each.tense !== "recovering"), grave = found.filter(each => each.rank !== "tuning"), shown = grave.length ? grave : found;
-  if (!shown.length) return tile("Needs you", null, big("nothing", "good"), small(overview?.hot ? `${count(overview.hot, "node")} hot: Ballast is at it.` : "All that Ballast watches is as it should be."));
+  const { modes, paused } = state.status, mode = modes.eviction, still = mode !== "on" ? mode === "dry-run" ? "in dry-run" : "off" : overview?.held || paused.eviction ? "held" : "";
+  if (!shown.length) return tile("Needs you", null, big("nothing", "good"), small(overview?.hot ? `${count(overview.hot, "node")} hot${still ? `, and evictions are ${still}` : ": Ballast is at it"}.` : "All that Ballast watches is as it should be."));
   return tile("Needs you", null, big(grave.length ? count(grave.length, "thing") : "could be better", grave.length ? "failed" : ""),
     element("ul", { class: "plain tight" }, ...shown.slice(0, 3).map(each => element("li", {}, element("strong", {}, each.title), element("br"), each.next))));
 }

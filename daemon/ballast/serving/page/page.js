@@ -58,7 +58,7 @@ function drawParts() {
 function drawJobs() {
   const { jobs } = state.status;
   $("jobs").replaceChildren(...(jobs.length ? jobs.flatMap(job => [element("dt", {}, job.job), element("dd", job.ok ? {} : { class: "failed" }, (job.ok ? "" : "Failed: ") + job.sentence),
-    element("dd", { class: "when" }, `${ago(now() - job.started)} ago`)]) : [element("dt", { class: "nothing" }, "no job has run yet")]));
+    element("dd", { class: "when" }, `${ago(now() - job.started)} ago`)]) : [element("dt", {}, "none"), element("dd", { class: "nothing" }, "no job has run yet")]));
 }
 
 let cycles = [];
