@@ -6,24 +6,22 @@ from ballast.model.sample import Ints
 
 
 class ChangedRows:
-    """`count` is the number of changes so far; who has read up to a count asks for what came `since`."""
+    """`count` is the number of changes so far; who has read up to a count asks for what came `since`.
 
-    def __init__(self) -> None:
+    One thread at a time may `note`. Any may ask beside it: strategies that need no pods score labels without a lock.
+    """
+
+    def __init__(self, rows: int = 0) -> None:
         self.count = 0
-        self._last: dict[int, int] = {}
+        self._last: Ints = np.zeros(rows, np.int64)
+        """[row]: the number of its last change."""
 
     def note(self, row: int) -> None:
         """The row has changed."""
+        # Before it counts: who reads the count finds the row.
+        self._last[row] = self.count + 1
         self.count += 1
-        # Taken out first: the dict stays in the order of the last changes.
-        self._last.pop(row, None)
-        self._last[row] = self.count
 
     def since(self, count: int) -> Ints:
-        """Those that changed after the first `count` changes, the latest first."""
-        rows = list[int]()
-        for row, last in reversed(self._last.items()):
-            if last <= count:
-                break
-            rows.append(row)
-        return np.array(rows, np.int64)
+        """Those that changed after the first `count` changes."""
+        return np.flatnonzero(self._last > count)

@@ -114,7 +114,7 @@ class FleetModel:
         names = [node.name for node in snapshot.nodes]
         self.window_end = snapshot.time
         self.in_flight = PodsInFlight(len(names), siblings or {})
-        self.changes = ChangedRows()
+        self.changes = ChangedRows(len(names))
         self.follows = previous is not None and previous.names == names
         self.names: list[str] = names
         self.nodes = snapshot.nodes

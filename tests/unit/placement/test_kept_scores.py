@@ -1,5 +1,7 @@
 import contextlib
 import pickle
+import sys
+import threading
 from typing import Any
 
 import numpy as np
@@ -7,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ballast.placement.changed_rows import ChangedRows
 from ballast.placement.fleet_model import FleetModel, Held
 from ballast.placement.kept_scores import LIMIT
 from ballast.scoring.load_variation import LoadVariation
@@ -96,3 +99,24 @@ def test_changes_without_a_snapshot_take_no_more_room_than_nodes_do() -> None:
     for number in range(2_000):
         model.place(Held(f"n{number % 2}", SMALL, TIME), 1 if number % 4 < 2 else -1)
     assert len(pickle.dumps(model.changes)) < 1_000
+
+
+def test_rows_change_while_another_thread_asks_which() -> None:
+    """Strategies that need no pods score labels without the extender's lock."""
+    changes, ended, before = ChangedRows(2000), threading.Event(), sys.getswitchinterval()
+
+    def note() -> None:
+        row = 0
+        while not ended.is_set():
+            changes.note(row := (row + 1) % 2000)
+
+    watch = threading.Thread(target=note)
+    sys.setswitchinterval(1e-6)
+    try:
+        watch.start()
+        for _ in range(300):
+            changes.since(changes.count - 1000)
+    finally:
+        ended.set()
+        watch.join()
+        sys.setswitchinterval(before)
