@@ -81,16 +81,18 @@ class Api:
         own = list(own_troubles(status))
         if self._leader is not None and self._leader.follows():
             try:
-                return _json(merge_status(status, await self._questions.ask(request)))
+                return self._told(merge_status(status, await self._questions.ask(request)))
             except BallastError as error:
                 own.append(("LeaderUnreachable", str(error)))
         found = troubles(conditions, leader=leader, own=own)
         interval = float(Duration(str(status.interval))) if status.interval else 0.0
-        wrong = told(found, status, interval)
+        return self._told(msgspec.structs.replace(status, troubles=found, wrong=told(found, status, interval)))
+
+    def _told(self, status: Status) -> Response:
+        """With its headline."""
+        board = self._board
         hot = 0 if board.snapshot is None else count_hot(board.snapshot, board.high)
-        return _json(
-            msgspec.structs.replace(status, troubles=found, wrong=wrong, headline=headline(status, wrong, hot))
-        )
+        return _json(msgspec.structs.replace(status, headline=headline(status, status.wrong, hot)))
 
     async def nodes(self, request: Request) -> Response:
         """All nodes over one window (`?window=`, by default the first length)."""

@@ -66,6 +66,7 @@ def test_both_replicas_say_the_same() -> None:
     for key in ("conditions", "troubles", "jobs", "paused"):
         assert mine[key] == status[key]
     assert status["troubles"][0]["type"] == "PlannerStopped"
+    assert (mine["headline"]["word"], status["headline"]["word"]) == ("1 hot", "Standby")
 
 
 def test_without_the_leader_it_names_who_has_the_answer() -> None:
