@@ -54,7 +54,7 @@ def test_the_action_calls_what_is_there_with_options_that_exist() -> None:
     action = yaml.safe_load((COMMENT.parent / "action.yml").read_text())
     [step] = action["runs"]["steps"]
     assert "comment.py" in step["run"]
-    asked = set(re.findall(r"--(prometheus|recording|from) ", step["run"]))
+    asked = set(re.findall(r"--(prometheus|recording|from)=", step["run"]))
     assert asked == set(action["inputs"]) - {"values"}
     assert set(re.findall(r"inputs\.(\w+)", str(step["env"]))) == set(action["inputs"])
     assert "${{ inputs" not in step["run"], "an input in a script is code of whoever gives it"

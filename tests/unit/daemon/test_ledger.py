@@ -103,6 +103,6 @@ def test_moves_and_labels_are_those_that_the_api_server_served_whoever_died(calm
         assert sums["evicted"] > number // 2
     leader.context.ledger.save()
     asked = replica(calm, served, leads=False)
-    assert days(asked) == days(leader)
-    evictions = get(asked, "/api/v1/evictions")
-    assert (evictions.status_code, "holds the Lease" in evictions.json()["error"]) == (503, True)
+    for path in ("/api/v1/ledger", "/api/v1/evictions"):  # Nobody can be asked: what this replica has may be old.
+        answer = get(asked, path)
+        assert (answer.status_code, "holds the Lease" in answer.json()["error"]) == (503, True)
