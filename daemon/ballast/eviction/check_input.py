@@ -21,7 +21,7 @@ class CheckResult(NamedTuple):
     @property
     def in_words(self) -> str:
         """ "too many nodes are not Ready (not ready 3, nodes 10)"."""
-        numbers = ", ".join(f"{name.replace('_', ' ')} {value:g}" for name, value in self.numbers.items())
+        numbers = ", ".join(f"{name.replace('_', ' ')} {round(value, 3):g}" for name, value in self.numbers.items())
         return f"{self.reason} ({numbers})"
 
 

@@ -55,10 +55,12 @@ class SpreadChange:
 def words(spread: Mapping[str, Mapping[str, float]]) -> str:
     """`spread: cpu 0.183 -> 0.071 (-61 %), memory …`."""
     before, after = spread["before"], spread["after"]
-    return f"spread: {', '.join(_change(name, before[name], after[name]) for name in before) or 'unknown'}"
+    return f"spread: {', '.join(_change(name, before[name], after.get(name)) for name in before) or 'unknown'}"
 
 
-def _change(name: str, before: float, after: float) -> str:
+def _change(name: str, before: float, after: float | None) -> str:
+    if after is None:  # A fault of the demo's own may take every sample.
+        return f"{name} {before:.3f} -> unknown"
     percent = f" ({100 * (after / before - 1):+.0f} %)" if before else ""
     return f"{name} {before:.3f} -> {after:.3f}{percent}"
 

@@ -38,6 +38,7 @@ def test_the_words_of_a_spread() -> None:
         "spread: cpu 0.183 -> 0.071 (-61 %), memory 0.000 -> 0.000, disk 0.100 -> 0.110 (+10 %)"
     )
     assert hotspot.words({"before": {}, "after": {}}) == "spread: unknown"
+    assert hotspot.words({"before": {"cpu": 0.2}, "after": {}}) == "spread: cpu 0.200 -> unknown", "Prometheus is gone"
 
 
 def test_the_scheduler_follows_the_extender(httpserver: Any) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from ballast.cluster.objects.attachment_decoding import WireVolume, to_volume
 from ballast.eviction.annotations import unknown_lifts
-from ballast.eviction.check_input import Feasibility
+from ballast.eviction.check_input import Feasibility, refuse
 from ballast.eviction.facts import ClusterObjects, Facts
 from ballast.eviction.gate import LIFTED_BY_NAME, NAMES, ROWS
 from ballast.eviction.gate_rules import UNLIMITED, EvictionLimit, GateRules, LocalStorage
@@ -548,3 +548,9 @@ def test_one_more_replica_is_started_only_where_nobody_else_sets_their_number() 
     assert Facts(scaled, now=NOW).surging(SHOP.pod) is None
     once = replace(objects, autoscalers=(Autoscaler("shop", "Deployment", "web", NOW - 9999, own_kind=""),))
     assert Facts(once, now=NOW).surging(SHOP.pod) == single
+
+
+def test_numbers_in_a_sentence_are_those_that_a_person_reads() -> None:
+    told = refuse("the API server fails too often", share=0.0673759, at_most=0.05).in_words
+    assert told == "the API server fails too often (share 0.067, at most 0.05)"
+    assert refuse("too many nodes are not Ready", not_ready=3, nodes=10).in_words.endswith("(not ready 3, nodes 10)")
